@@ -76,6 +76,76 @@ void run_case(uint64_t seed) {
     }
 }
 
+// [lines, n/2 + 1, stride, 2] -> [lines, n, stride], along n
+template <class T>
+std::vector<T> real_lines(const std::vector<T>& x, const Sizes& shape, int64_t n, bool inverse,
+                          int threads) {
+  Graph g;
+  const Value input = g.input("x", sizeof(T) == 8 ? f64 : f32, {shape.begin(), shape.end()});
+  g.output("y", g.call("fft_to_real", {input}, {{"n", n}, {"dim", 1}, {"inverse", inverse}}));
+  Session session =
+      must(Session::create(must(Model::from_graph(std::move(g))), {.threads = threads}));
+  EXPECT_TRUE(session.set_input("x", view(x, shape)).ok());
+  EXPECT_TRUE(session.run().ok());
+  const T* y = session.output("y")->template as<const T>();
+  return {y, y + shape[0] * n * shape[2]};
+}
+
+template <class T>
+void run_real_case(uint64_t seed) {
+  test::Chance random(seed);
+  const auto below = [&](int64_t n) { return random.below(n); };
+  const int64_t lines = 1 + below(20), stride = below(3) == 0 ? 1 + below(5) : 1;
+  const int64_t n = below(2) == 0 ? 1 + below(300) : int64_t{1} << below(11);
+  const int64_t known = n / 2 + 1;
+  const bool inverse = below(2) == 0;
+  const Sizes shape = {lines, known, stride, 2};
+  std::vector<T> x(static_cast<size_t>(shape.count()));
+  for (T& value : x) value = static_cast<T>(below(2001) - 1000) / 1000;
+  const auto at = [&](int64_t line, int64_t k, int64_t s) {
+    return static_cast<size_t>(((line * known + k) * stride + s) * 2);
+  };
+  for (int64_t line = 0; line < lines; ++line)  // what is ignored may be anything
+    for (const int64_t k : {int64_t{0}, n / 2})
+      if (2 * k % n == 0) x[at(line, k, 0) + 1] = std::numeric_limits<T>::quiet_NaN();
+  const std::vector<T> y = real_lines(x, shape, n, inverse, static_cast<int>(1 + below(4)));
+  const double size = static_cast<double>(n);
+  const double error =
+      std::numeric_limits<T>::epsilon() * std::sqrt(size) * std::log2(2 * size) * 2;
+  for (int64_t line = 0; line < lines; ++line)
+    for (int64_t s = 0; s < stride; ++s) {
+      std::vector<T> alone;
+      for (int64_t k = 0; k < known; ++k)
+        for (size_t part = 0; part < 2; ++part) alone.push_back(x[at(line, k, s) + part]);
+      alone = real_lines(alone, {1, known, 1, 2}, n, inverse, 1);
+      for (int64_t j = 0; j < n; ++j)
+        ASSERT_EQ(std::memcmp(&alone[static_cast<size_t>(j)],
+                              &y[static_cast<size_t>((line * n + j) * stride + s)], sizeof(T)),
+                  0)
+            << "line " << line << ", " << s << " at " << j << " of " << n;
+      const int64_t j = below(n);
+      double sum = 0;
+      for (int64_t k = 0; k < n; ++k) {
+        const size_t from = at(line, std::min(k, n - k), s);
+        const double im = 2 * k % n == 0 ? 0 : 2 * k < n ? x[from + 1] : -x[from + 1];
+        const double angle = (inverse ? 2 : -2) * std::numbers::pi *
+                             static_cast<double>(j * k % n) / static_cast<double>(n);
+        sum += x[from] * std::cos(angle) - im * std::sin(angle);
+      }
+      ASSERT_NEAR(alone[static_cast<size_t>(j)], sum, error) << j << " of " << n;
+    }
+}
+
+TEST(FftRandom, RealLinesAreTheSameAloneAndAsTheSum) {
+  for (const Isa isa : kIsas) {
+    limit_isa(isa);
+    test::for_cases(40, [](uint64_t i) {
+      run_real_case<double>(i + 500);
+      run_real_case<float>(i + 500);
+    });
+  }
+}
+
 TEST(FftRandom, LinesAreTheSameAloneAndAsTheSum) {
   for (const Isa isa : kIsas) {
     limit_isa(isa);

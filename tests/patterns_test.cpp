@@ -371,5 +371,27 @@ TEST(Patterns, FindTransformsOfRealNumbers) {
             std::string::npos);
 }
 
+// The real numbers of which x: [b, known] has the first half of the spectrum, as irfft is
+// converted, for n = 2 (known - 1) + odd; the slice of x's middle begins at `start`.
+Graph of_half(int64_t odd, int64_t start = 1) {
+  Graph g;
+  const Value x = g.input("x", f32, {"b", "known", 2});
+  const auto part = [&](const Value& pairs, int64_t k) { return slice(pairs, 2, k, k + 1); };
+  const Dim n = (x.dim(1) - 1) * 2 + odd;
+  const Value rest =
+      g.call("flip", {slice(x, 1, start, n - x.dim(1) + start)}, {{"dims", std::vector<Dim>{1}}});
+  const Shape flat = {rest.dim(0), rest.dim(1)};
+  const Value im = reshape(-reshape(part(rest, 1), flat), {rest.dim(0), rest.dim(1), 1});
+  const Value pairs = g.call("concat", {part(rest, 0), im}, {{"dim", 2}});
+  g.output("y", part(fft(g.call("concat", {x, pairs}, {{"dim", 1}}), 1, true, FftNorm::n), 0));
+  return g;
+}
+
+TEST(Patterns, FindTransformsToRealNumbers) {
+  for (const int64_t odd : {0, 1})
+    EXPECT_EQ(compiled(of_half(odd)).find("  slice_4 = fft_to_real(x, n=2*known - "), 0U);
+  EXPECT_EQ(compiled(of_half(0, 0)).find("fft_to_real"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace hg

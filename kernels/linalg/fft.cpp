@@ -2,9 +2,10 @@
 // The discrete Fourier transform along one dim, for several lines at once. Lengths with small prime
 // factors use Stockham's self-sorting mixed-radix algorithm. Other lengths use Bluestein's, which
 // turns the transform into a convolution whose length is a power of two (Van Loan, Computational
-// Frameworks for the Fast Fourier Transform, 1.7 and 4.2). Real lines of even length need half the
-// work: neighbors become the parts of one complex number (4.1). Floats are transformed as floats,
-// except by Bluestein's algorithm and on short lines, where doubles cost little.
+// Frameworks for the Fast Fourier Transform, 1.7 and 4.2). Real lines of even length, as input or
+// as output, need half the work: neighbors become the parts of one complex number (4.1). Floats are
+// transformed as floats, except by Bluestein's algorithm and on short lines, where doubles cost
+// little.
 #include <cmath>
 #include <numbers>
 #include <type_traits>
@@ -90,9 +91,12 @@ Complexes<T> run_transform(const Transform& t, int64_t lines, Complexes<T> x, Co
   return pass.from;
 }
 
+// Which side of a transform has no imaginary parts.
+enum class Real : uint8_t { none, in, out };
+
 struct Fft {
-  Lines lines;
-  bool real = false;       // lines have no imaginary parts
+  Lines lines, from;  // of y, and of x: half as long if y is real
+  Real real = Real::none;
   bool as_floats = false;  // are transformed so
   int64_t n = 0;           // complex numbers per line: half its elements if there are `turns`
   bool inverse = false;
@@ -106,6 +110,8 @@ struct Fft {
   int64_t lanes = 1, slot_bytes = 0;
 
   bool in_halves() const { return !turns.empty(); }
+  // Numbers that are read of each line.
+  int64_t known() const { return real == Real::out ? from.length : n; }
   // Elements of a line in each of four arrays: one more than the transform's for the last of n + 1.
   int64_t room() const { return (transform.length + (in_halves() ? 1 : 0)) * together; }
 };
@@ -168,17 +174,19 @@ Complexes<double> run_chirp(const Fft& s, int64_t lines, Complexes<double> x,
   return z;
 }
 
-template <bool kReal>
+template <Real kReal>
 Status prepare(PrepareContext& c) {
   Fft s;
   const Tensor& x = c.in(0);
   const int axis = c.attrs().axis("dim", x.rank());
   Sizes numbers;  // the shape without the dim of real and imaginary parts
   for (int d = 0; d + 1 < x.rank(); ++d) numbers.push_back(x.shape[d]);
+  s.from = lines_of(numbers, axis);
+  numbers[axis] = c.out(0).shape[axis];
   s.lines = lines_of(numbers, axis);
   s.real = kReal;
   s.n = s.lines.length;
-  if (kReal && s.n > 0 && s.n % 2 == 0) {
+  if (kReal != Real::none && s.n > 0 && s.n % 2 == 0) {
     s.n /= 2;
     for (int64_t k = 0; k <= s.n; ++k) s.turns.push_back(root(k, 2 * s.n));
   }
@@ -186,9 +194,10 @@ Status prepare(PrepareContext& c) {
   const std::string& norm = c.attrs().string("norm");
   const double n = static_cast<double>(s.lines.length);
   s.scale = norm == "n" ? 1 / n : norm == "sqrt" ? 1 / std::sqrt(n) : 1;
-  if (x.count() > 0 && is_smooth(s.n))
+  const bool is_empty = c.out(0).count() == 0;
+  if (!is_empty && is_smooth(s.n))
     s.transform = transform_of(s.n);
-  else if (x.count() > 0)
+  else if (!is_empty)
     prepare_chirp(s);
   s.as_floats = x.dtype == f32 && s.chirp.empty() && s.lines.length >= kShortest;
   if (s.as_floats) {
@@ -224,39 +233,38 @@ struct Elements {
   const T* x;
   T* y;
   int64_t lines;
-  int64_t start[kMostFftLines] = {};
+  int64_t start[kMostFftLines] = {}, from[kMostFftLines] = {};  // of lines of y and x
 
-  // Reads s.n numbers of each line.
+  // Reads s.known() numbers of each line.
   template <class A>
   void load(Complexes<A> to) const {
-    const int64_t parts = s.real ? 1 : 2;
-    const auto at = [&](int64_t i, int64_t l) {
-      return x + (start[l] + i * s.lines.stride) * parts;
-    };
+    const bool real = s.real == Real::in, halves = real && s.in_halves();
+    const int64_t parts = real ? 1 : 2;
+    const auto at = [&](int64_t i, int64_t l) { return x + (from[l] + i * s.from.stride) * parts; };
     // The inverse transform exchanges real and imaginary parts, transforms, and exchanges them
     // again.
-    if (s.inverse && !s.real) std::swap(to.re, to.im);
+    if (s.inverse && s.real == Real::none) std::swap(to.re, to.im);
     if constexpr (std::is_same_v<A, float>) {
-      if (!s.real || (s.in_halves() && s.lines.stride == 1)) {
-        FftCopy copy = {.count = s.n, .lines = lines, .stride = s.lines.stride, .numbers = to};
+      if (!real || (halves && s.from.stride == 1)) {
+        FftCopy copy = {.count = s.known(), .lines = lines, .stride = s.from.stride, .numbers = to};
         for (int64_t l = 0; l < lines; ++l) copy.line[l] = const_cast<float*>(at(0, l));
         return fft_copy_table().load(copy);
       }
     }
-    for_elements(s.n, lines, [&](int64_t i, int64_t l) {
+    for_elements(s.known(), lines, [&](int64_t i, int64_t l) {
       const int64_t place = i * lines + l;
-      to.re[place] = static_cast<A>(s.in_halves() ? *at(2 * i, l) : at(i, l)[0]);
-      to.im[place] = s.in_halves() ? static_cast<A>(*at(2 * i + 1, l))
-                     : s.real      ? A{0}
-                                   : static_cast<A>(at(i, l)[1]);
+      to.re[place] = static_cast<A>(halves ? *at(2 * i, l) : at(i, l)[0]);
+      to.im[place] = halves ? static_cast<A>(*at(2 * i + 1, l))
+                     : real ? A{0}
+                            : static_cast<A>(at(i, l)[1]);
     });
   }
 
   // Writes the numbers 0 .. n - 1 of each line, divided as the attributes say.
   template <class A>
   void store(int64_t n, Complexes<A> from) const {
-    if (s.inverse && !s.real) std::swap(from.re, from.im);
-    write(0, n, s.lines.stride, s.inverse && s.real ? -s.scale : s.scale, from);
+    if (s.inverse && s.real == Real::none) std::swap(from.re, from.im);
+    write(0, n, s.lines.stride, s.inverse && s.real == Real::in ? -s.scale : s.scale, from);
   }
   // Writes the conjugates of the numbers 1 .. n - 1 to the end of each line, from the last on.
   template <class A>
@@ -264,6 +272,29 @@ struct Elements {
     from.re += lines;
     from.im += lines;
     write(s.lines.length - 1, n - 1, -s.lines.stride, s.inverse ? s.scale : -s.scale, from);
+  }
+  // Writes the real parts of the numbers 0 .. n - 1 of each line. Parts were exchanged.
+  template <class A>
+  void store_real(Complexes<A> from) const {
+    std::swap(from.re, from.im);
+    const bool halves = s.in_halves();
+    if constexpr (std::is_same_v<A, float>) {
+      if (halves && s.lines.stride == 1) {
+        FftCopy copy = {.count = s.n,
+                        .lines = lines,
+                        .scale_re = static_cast<float>(s.scale),
+                        .scale_im = static_cast<float>(s.scale),
+                        .numbers = from};
+        for (int64_t l = 0; l < lines; ++l) copy.line[l] = y + start[l];
+        return fft_copy_table().store(copy);
+      }
+    }
+    const int64_t step = s.lines.stride;
+    for_elements(s.n, lines, [&](int64_t i, int64_t l) {
+      T* const to = y + start[l] + i * (halves ? 2 : 1) * step;
+      to[0] = static_cast<T>(s.scale * from.re[i * lines + l]);
+      if (halves) to[step] = static_cast<T>(s.scale * from.im[i * lines + l]);
+    });
   }
 
  private:
@@ -289,25 +320,59 @@ struct Elements {
   }
 };
 
+// Turns the first half of the spectrum of real lines, in x, into numbers whose transform has them
+// as imaginary parts, or as both. Returns where the numbers are: in x or `other`.
+template <class A>
+Complexes<A> whole_spectrum(const Fft& s, int64_t lines, Complexes<A> x, Complexes<A> other) {
+  const A sign = s.inverse ? 1 : -1;
+  std::fill_n(x.im, lines, A{0});
+  if (s.in_halves()) {
+    std::fill_n(x.im + s.n * lines, lines, A{0});
+    fft_table<A>().join({.n = s.n,
+                         .lines = lines,
+                         .sign = sign,
+                         .turns = parts<A>(s.turns, s.rounded_turns),
+                         .from = x,
+                         .to = other});
+    return other;
+  }
+  for (int64_t k = 1; k < s.known(); ++k)
+    for (int64_t l = 0; l < lines; ++l) {
+      const int64_t at = k * lines + l, mirrored = (s.n - k) * lines + l;
+      x.im[at] *= sign;
+      x.re[mirrored] = x.re[at];
+      x.im[mirrored] = -x.im[at];
+    }
+  return {x.im, x.re};
+}
+
 // Transforms lines of T with numbers of A.
 template <class T, class A>
 void run_lines(const RunContext& c) {
   const Fft& s = c.state<Fft>();
-  if (c.in(0).count() == 0) return;
+  if (c.out(0).count() == 0) return;
   const auto body = [&](int64_t task, float* slot) {
     const int64_t first = task * s.together, lines = std::min(s.together, s.lines.count - first);
     auto* const room = reinterpret_cast<A*>(slot);
-    const Complexes<A> x = {room, room + s.room()},
-                       other = {room + 2 * s.room(), room + 3 * s.room()};
+    Complexes<A> x = {room, room + s.room()}, other = {room + 2 * s.room(), room + 3 * s.room()};
     Elements<T> e = {.s = s, .x = c.in(0).as<T>(), .y = c.out(0).as<T>(), .lines = lines};
-    for (int64_t l = 0; l < lines; ++l) e.start[l] = s.lines.start(first + l);
+    for (int64_t l = 0; l < lines; ++l) {
+      e.start[l] = s.lines.start(first + l);
+      e.from[l] = s.from.start(first + l);
+    }
     e.load(x);
+    if (s.real == Real::out) {
+      const Complexes<A> whole = whole_spectrum(s, lines, x, other);
+      if (whole.re == other.re) other = x;
+      x = whole;
+    }
     Complexes<A> y;
     if constexpr (std::is_same_v<A, double>)
       y = s.chirp.empty() ? run_transform(s.transform, lines, x, other)
                           : run_chirp(s, lines, x, other);
     else
       y = run_transform(s.transform, lines, x, other);
+    if (s.real == Real::out) return e.store_real(y);
     if (!s.in_halves()) return e.store(s.n, y);
     const Complexes<A> whole = y.re == x.re ? other : x;
     fft_table<A>().halves({.n = s.n,
@@ -331,8 +396,9 @@ void run(const RunContext& c) noexcept {
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "fft", .name = "line", .prepare = prepare<false>, .run = run},
-    {.op = "fft_of_real", .name = "line", .prepare = prepare<true>, .run = run},
+    {.op = "fft", .name = "line", .prepare = prepare<Real::none>, .run = run},
+    {.op = "fft_of_real", .name = "line", .prepare = prepare<Real::in>, .run = run},
+    {.op = "fft_to_real", .name = "line", .prepare = prepare<Real::out>, .run = run},
 };
 
 }  // namespace

@@ -223,6 +223,23 @@ void halves(const FftHalves<T>& f) {
   }
 }
 
+// z_k = x_k + x*_{n-k} + i (x_k - x*_{n-k}) / turn_k. Exchanging its parts makes it i z*.
+template <class T>
+void join(const FftJoin<T>& f) {
+  for (int64_t k = 0; k < f.n; ++k) {
+    const int64_t at = k * f.lines, mirrored = (f.n - k) * f.lines;
+    for_lanes<T>(f.lines, [&]<class V>(int64_t l) HWY_ATTR {
+      using L = Lanes<V>;
+      const V sign = L::of(f.sign), less = L::of(-f.sign);
+      const V a = L::load(f.from.re + at + l), b = L::load(f.from.im + at + l);
+      const V c = L::load(f.from.re + mirrored + l), d = L::load(f.from.im + mirrored + l);
+      const Number<V> odd = product(Number<V>{sub(a, c), mul(less, add(b, d))}, f.turns + 2 * k);
+      L::store(add(mul(sign, sub(b, d)), odd.re), f.to.re + at + l);
+      L::store(add(add(a, c), odd.im), f.to.im + at + l);
+    });
+  }
+}
+
 // ---- Between lines in memory and lines side by side ----
 
 void load_one(const FftCopy& f, int64_t i, int64_t l) {
@@ -341,8 +358,8 @@ constexpr FftCopyTable kCopyTable = {copy<load_one, load_block, load_beside>,
 
 #endif
 
-constexpr FftTable<float> kFloatTable = {pass, halves};
-constexpr FftTable<double> kDoubleTable = {pass, halves};
+constexpr FftTable<float> kFloatTable = {pass, halves, join};
+constexpr FftTable<double> kDoubleTable = {pass, halves, join};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -35,6 +35,16 @@ struct FftHalves {
   Complexes<T> from, to;
 };
 
+// The inverse: n complex numbers, with their parts exchanged, whose inverse transform has 2n real
+// numbers as parts of neighbors, from the first n + 1 numbers of the spectrum.
+template <class T>
+struct FftJoin {
+  int64_t n = 0, lines = 1;
+  T sign = 1;                // of the spectrum's imaginary parts
+  const T* turns = nullptr;  // as above
+  Complexes<T> from, to;
+};
+
 // Floats of memory, as pairs, that become elements 0 .. count - 1 of each line, or come from them.
 struct FftCopy {
   int64_t count = 0, lines = 1;
@@ -49,6 +59,7 @@ struct FftTable {
   // Results of a line do not depend on the other lines.
   void (*pass)(const FftPass<T>& pass) = nullptr;
   void (*halves)(const FftHalves<T>& halves) = nullptr;
+  void (*join)(const FftJoin<T>& join) = nullptr;
 };
 struct FftCopyTable {
   void (*load)(const FftCopy& copy) = nullptr;

@@ -29,7 +29,7 @@ constexpr Pass kAllPasses[] = {
     {"activations", find_activations},
     {.name = "norms", .run = find_norms, .makes = "layer_norm", .or_makes = "rms_norm"},
     {.name = "rope", .run = find_rope, .makes = "rope"},
-    {.name = "fft", .run = find_real_fft, .makes = "fft_of_real"},
+    {.name = "fft", .run = find_real_fft, .makes = "fft_of_real", .or_makes = "fft_to_real"},
     {.name = "attention", .run = find_attention, .makes = "attention"},
     {"batch_norm", fold_batch_norm},
     {"epilogue", fuse_epilogues},

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms of real numbers that a model writes as complex pairs with zero imaginary
-// parts.
+// Fourier transforms of and to real numbers, which models write as transforms of complex pairs.
 #include "lib/compile/pattern.h"
 
 namespace hg {
@@ -33,7 +32,48 @@ Value of_real(const Match& m) {
                          {"norm", attrs.string("norm")}});
 }
 
-constexpr Rule kRules[] = {{"y: fft[transform](concat[pairs](re, im))", of_real}};
+// The conjugates of the second half are x's numbers 1, 2, .. in reverse.
+Value to_real(const Match& m) {
+  const Value x = m.value("x"), all = m.value("all"), rest = m.value("rest");
+  const int rank = x.rank();
+  const auto axis = [&](const Dim& dim) {
+    const auto d = static_cast<int>(dim.constant());
+    return d < 0 ? d + rank : d;
+  };
+  // Whether a slice takes what begins at `start` along dim d.
+  const auto is_slice = [&](std::string_view name, int d, int64_t start) {
+    const AttrReader attrs = m.attrs(name);
+    return axis(attrs.integer("dim")) == d && attrs.integer("start") == Dim(start) &&
+           attrs.integer("step") == Dim(1);
+  };
+  const auto is_number = [&](std::string_view part) { return m.value(part).dim(-1) == Dim(1); };
+  const AttrReader transform = m.attrs("transform");
+  const int d = axis(transform.integer("dim"));
+  const Dim n = all.dim(d);
+  const std::span<const Dim> flipped = m.attrs("rest").integers("dims");
+  if (m.node("re").inputs[0] != m.node("im").inputs[0] || flipped.size() != 1 ||
+      axis(flipped[0]) != d || axis(m.attrs("all").integer("dim")) != d ||
+      axis(m.attrs("pairs").integer("dim")) != rank - 1 || !is_slice("middle", d, 1) ||
+      !is_slice("re", rank - 1, 0) || !is_slice("im", rank - 1, 1) || !is_slice("y", rank - 1, 0) ||
+      !is_number("re") || !is_number("im") || !is_number("y") ||
+      !(m.value("minus").shape() == m.value("im").shape()) || !(rest.dim(-1) == Dim(2)) ||
+      !(x.dim(d) == floordiv(n, 2) + 1))
+    return Value();
+  return m.graph().call("fft_to_real", {x},
+                        {{"n", n},
+                         {"dim", d},
+                         {"inverse", transform.flag("inverse")},
+                         {"norm", transform.string("norm")}});
+}
+
+constexpr Rule kRules[] = {
+    {"y: fft[transform](concat[pairs](re, im))", of_real},
+    {"rest: flip[rest](slice[middle](x))\n"
+     "minus: reshape[minus](neg(reshape(slice[im](rest))))\n"
+     "all: concat[all](x, concat[pairs](slice[re](rest), minus))\n"
+     "y: slice[y](fft[transform](all))",
+     to_real},
+};
 
 }  // namespace
 

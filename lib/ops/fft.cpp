@@ -26,6 +26,19 @@ Status infer_fft(InferContext& c) {
   return {};
 }
 
+Status infer_fft_to_real(InferContext& c) {
+  HG_TRY(infer_fft<2>(c));
+  HG_TRY_ASSIGN(const int axis, c.axis("dim", c.in(0).rank()));
+  const Dim n = c.attrs().integer("n"), known = c.in(0).shape[axis];
+  if (!c.require_at_least(n, 0)) return c.fail("n is ", n, ", but must not be negative");
+  if (!c.require_equal(known, floordiv(n, 2) + 1))
+    return c.fail("x has ", known, " numbers along dim ", axis, ", but n = ", n, " needs ",
+                  floordiv(n, 2) + 1);
+  c.out(0).shape[axis] = n;
+  c.out(0).shape.back() = 1;
+  return {};
+}
+
 // y_k = s sum_j x_j e^(-+2 pi i jk/n). As a real matrix on pairs, its transpose is the inverse
 // transform with the same factor s.
 Status fft_grad(GradContext& c) {
@@ -46,6 +59,12 @@ constexpr OpDef kOps[] = {
     row<kInternal>("fft_of_real",
                    "fft_of_real(x, dim: int, inverse: bool = false, norm: str = \"none\") -> y",
                    infer_fft<1>),
+    // The real parts of the transform of n numbers, of which x has the first n/2 + 1; number k of
+    // the others is the conjugate of x_(n-k). Ignores the imaginary parts of x_0 and x_(n/2).
+    row<kInternal>("fft_to_real",
+                   "fft_to_real(x, n: int, dim: int, inverse: bool = false, norm: str = \"none\") "
+                   "-> y",
+                   infer_fft_to_real),
 };
 
 }  // namespace
