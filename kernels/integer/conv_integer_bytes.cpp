@@ -11,6 +11,9 @@
 namespace hg::kernels {
 namespace {
 
+constexpr int64_t kTogether = 8192;   // bytes of a tile's copies and results
+constexpr int64_t kMostTogether = 8;  // channels
+
 struct Bytes {
   ConvShape s;
   const IntegerTable* table = nullptr;
@@ -18,10 +21,12 @@ struct Bytes {
   std::vector<int32_t> offset;      // of each tap, in a copy
   int64_t pitch = 0, lines = 0;     // of the copy of a channel
   bool flat = false;                // all lines of y in one call, with the columns between them
-  int64_t lanes = 1, y_at = 0, slot_bytes = 0, starts_at = 0;
+  int64_t together = 1;             // channels of a tile
+  int64_t lanes = 1, copy_bytes = 0, y_at = 0, y_bytes = 0, slot_bytes = 0, starts_at = 0;
 
   int64_t taps() const { return static_cast<int64_t>(offset.size()); }
-  // Results of one call.
+  int64_t channels() const { return s.n * s.groups; }
+  // Results of a line.
   int64_t count() const { return flat ? (s.out[1] - 1) * pitch + s.out[2] : s.out[2]; }
 };
 
@@ -56,18 +61,31 @@ void pack_weight(const ConvShape& s, const Tensor& weight, const ZeroPoints& zer
   }
 }
 
-// A channel surrounded by `zero`, with u8 in place of i8 if flip is 128.
-void copy_channel(const Bytes& g, const uint8_t* x, uint8_t zero, uint8_t flip, uint8_t* to) {
+// A channel surrounded by `zero`, with u8 in place of i8 if flip is 128. Lines are followed by
+// whole vectors of the padding, which the next line overwrites.
+void copy_channel(const Bytes& g, const uint8_t* x, const uint8_t* x_end, uint8_t zero,
+                  uint8_t flip, uint8_t* to) {
   const ConvShape& s = g.s;
-  std::memset(to, zero ^ flip, static_cast<size_t>(g.lines * g.pitch));
-  const int64_t width = std::min(s.in[2], g.pitch - s.padding[2]);
-  for (int64_t y = 0; y < s.in[1] && y + s.padding[1] < g.lines; ++y, x += s.in[2]) {
-    uint8_t* const line = to + (y + s.padding[1]) * g.pitch + s.padding[2];
-    if (flip == 0)
-      copy_line(line, x, width);
-    else
-      for (int64_t i = 0; i < width; ++i) line[i] = x[i] ^ flip;
-  }
+  const int64_t all = g.lines * g.pitch, begin = s.padding[1] * g.pitch + s.padding[2];
+  const int64_t lines = std::clamp<int64_t>(g.lines - s.padding[1], 0, s.in[1]);
+  const auto padding = static_cast<uint8_t>(zero ^ flip);
+  const auto fill = [&](int64_t from, int64_t end) {
+    if (from < end) std::memset(to + from, padding, static_cast<size_t>(end - from));
+  };
+  const ByteLines copied = {.count = lines,
+                            .bytes = s.in[2],
+                            .from = x,
+                            .from_step = s.in[2],
+                            .from_end = x_end,
+                            .flip = flip,
+                            .fill = padding,
+                            .to = to + begin,
+                            .to_step = g.pitch,
+                            .to_end = to + g.copy_bytes};
+  const bool fills_gaps = lines > 0 && copied.excess() >= g.pitch - s.in[2];
+  fill(0, fills_gaps ? std::min(all, begin) : all);
+  g.table->copy_lines(copied);
+  if (fills_gaps) fill(begin + (lines - 1) * g.pitch + s.in[2], all);
 }
 
 }  // namespace
@@ -107,9 +125,14 @@ Status prepare_depthwise_bytes(PrepareContext& c) {
         pack_weight(s, weight, zeros, static_cast<int32_t*>(to));
       }));
   if (g.packed == nullptr) return c.fail("has no memory for its weights");
-  g.y_at = slot_step(g.lines * g.pitch + kDepthwiseSlack);
-  g.slot_bytes = g.y_at + (g.flat ? slot_step(g.count()) : 0);
-  g.lanes = tile_lanes(c, s.n * s.groups);
+  // Vectors cannot read at once what shorter stores have just written: copies and results of other
+  // channels lie between.
+  g.copy_bytes = slot_step(g.lines * g.pitch + kDepthwiseSlack);
+  g.y_bytes = g.flat ? slot_step(g.count()) : 0;
+  g.together = std::clamp<int64_t>(kTogether / (g.copy_bytes + g.y_bytes), 1, kMostTogether);
+  g.y_at = g.together * g.copy_bytes;
+  g.slot_bytes = g.y_at + g.together * g.y_bytes;
+  g.lanes = tile_lanes(c, ceil_div(g.channels(), g.together));
   g.starts_at = slot_step(tile_workspace(g.lanes, g.slot_bytes));
   c.set_workspace(g.starts_at + slot_step(s.o * 4));
   c.make_state(std::move(g));
@@ -130,30 +153,45 @@ void run_depthwise_bytes(const RunContext& c) noexcept {
   const IntegerFinish finish = integer_finish(c);
   const bool by_channel = c.in(5).rank() == 1;
   const int64_t each = s.group_o(), line = s.out[2];
-  for_tiles(c, s.n * s.groups, g.lanes, g.slot_bytes, [&](int64_t channel, float* slot) {
-    auto* const copy = reinterpret_cast<uint8_t*>(slot);
-    uint8_t* const flat = copy + g.y_at;
-    copy_channel(g, x + channel * s.in_size(), zero, flip, copy);
-    const int64_t image = channel / s.groups, group = channel % s.groups;
-    for (int64_t o = group * each; o < (group + 1) * each; ++o) {
-      IntegerFinish f = finish;
-      f.add = starts[o];
-      if (by_channel) f.scale += o;
-      uint8_t* const to = y + (image * s.o + o) * s.out_size();
-      DepthwiseBytes p = {.taps = static_cast<int>(g.taps()),
-                          .offset = g.offset.data(),
-                          .weights = g.packed + s.o + o * g.taps(),
-                          .x = copy,
-                          .step = s.stride[2],
-                          .count = g.count(),
-                          .y = g.flat ? flat : to};
-      if (g.flat) {
-        g.table->depthwise_bytes(p, f);
-        for (int64_t i = 0; i < s.out[1]; ++i) copy_line(to + i * line, flat + i * g.pitch, line);
-        continue;
+  const int64_t tiles = ceil_div(g.channels(), g.together);
+  for_tiles(c, tiles, g.lanes, g.slot_bytes, [&](int64_t tile, float* slot) {
+    auto* const copies = reinterpret_cast<uint8_t*>(slot);
+    const int64_t first = tile * g.together;
+    const int64_t count = std::min(g.together, g.channels() - first);
+    for (int64_t i = 0; i < count; ++i)
+      copy_channel(g, x + (first + i) * s.in_size(), x + g.channels() * s.in_size(), zero, flip,
+                   copies + i * g.copy_bytes);
+    for (int64_t k = 0; k < each; ++k) {
+      const auto result_of = [&](int64_t i) {
+        return y + ((first + i) * each + k) * s.out_size();
+      };
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t o = (first + i) % s.groups * each + k;
+        IntegerFinish f = finish;
+        f.add = starts[o];
+        if (by_channel) f.scale += o;
+        g.table->depthwise_bytes({.taps = static_cast<int>(g.taps()),
+                                  .offset = g.offset.data(),
+                                  .weights = g.packed + s.o + o * g.taps(),
+                                  .x = copies + i * g.copy_bytes,
+                                  .step = s.stride[2],
+                                  .lines = g.flat ? 1 : s.out[1],
+                                  .x_line = s.stride[1] * g.pitch,
+                                  .count = g.count(),
+                                  .y = g.flat ? copies + g.y_at + i * g.y_bytes : result_of(i),
+                                  .y_line = line},
+                                 f);
       }
-      for (int64_t i = 0; i < s.out[1]; ++i, p.x += s.stride[1] * g.pitch, p.y += line)
-        g.table->depthwise_bytes(p, f);
+      for (int64_t i = 0; i < count && g.flat; ++i)
+        g.table->copy_lines({.count = s.out[1],
+                             .bytes = line,
+                             .from = copies + g.y_at + i * g.y_bytes,
+                             .from_step = g.pitch,
+                             .from_end = copies + g.slot_bytes,
+                             .to = result_of(i),
+                             .to_step = line,
+                             .to_end = each == 1 ? y + (first + count) * s.out_size()
+                                                 : result_of(i) + s.out_size()});
     }
   });
 }

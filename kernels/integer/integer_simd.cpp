@@ -509,13 +509,12 @@ void finish(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row
 // Lane i of sum r has the result of element kSums i + r, as its four bytes of x begin there. The
 // bytes of kSums results then fill a lane. A step of 2 has the half of these results.
 template <int kStep>
-void depthwise_bytes_of(const DepthwiseBytes& p, const IntegerFinish& f) {
+HWY_INLINE void depthwise_line(const DepthwiseBytes& p, const uint8_t* line, uint8_t* y, V32 add,
+                               hn::Vec<DF> scale, const AsBytes& as_bytes) {
   constexpr int kSums = 4 / kStep, kResults = kSums * kLanes;
-  const AsBytes as_bytes(f);
-  const V32 add = hn::Set(D32(), f.add), mask = hn::Set(D32(), 255);
-  const auto scale = hn::Set(DF(), *f.scale);
+  const V32 mask = hn::Set(D32(), 255);
   for (int64_t j = 0; j < p.count; j += kResults) {
-    const uint8_t* const x = p.x + kStep * j;
+    const uint8_t* const x = line + kStep * j;
     V32 sum[kSums];
 #pragma GCC unroll 4
     for (int r = 0; r < kSums; ++r) sum[r] = add;
@@ -538,18 +537,53 @@ void depthwise_bytes_of(const DepthwiseBytes& p, const IntegerFinish& f) {
       const hn::Repartition<uint8_t, D32> d;
       const auto all = hn::BitCast(d, bytes);
       if (left >= kResults)
-        hn::StoreU(all, d, p.y + j);
+        hn::StoreU(all, d, y + j);
       else
-        hn::BlendedStore(all, hn::FirstN(d, static_cast<size_t>(left)), d, p.y + j);
+        hn::BlendedStore(all, hn::FirstN(d, static_cast<size_t>(left)), d, y + j);
     } else {
       const hn::FixedTag<uint8_t, 2 * kLanes> d;
       const hn::Vec<decltype(d)> all{_mm512_cvtepi32_epi16(bytes.raw)};
       if (left >= kResults)
-        hn::StoreU(all, d, p.y + j);
+        hn::StoreU(all, d, y + j);
       else
-        hn::BlendedStore(all, hn::FirstN(d, static_cast<size_t>(left)), d, p.y + j);
+        hn::BlendedStore(all, hn::FirstN(d, static_cast<size_t>(left)), d, y + j);
     }
   }
+}
+
+template <int kStep>
+void depthwise_bytes_of(const DepthwiseBytes& p, const IntegerFinish& f) {
+  const AsBytes as_bytes(f);
+  const V32 add = hn::Set(D32(), f.add);
+  const auto scale = hn::Set(DF(), *f.scale);
+  for (int64_t i = 0; i < p.lines; ++i)
+    depthwise_line<kStep>(p, p.x + i * p.x_line, p.y + i * p.y_line, add, scale, as_bytes);
+}
+
+template <int64_t kBytes>
+void copy_lines_in(const ByteLines& all) {
+  const ByteLines l = all;  // stores of bytes could change `all`
+  const hn::FixedTag<uint8_t, kBytes> d;
+  const auto flip = hn::Set(d, l.flip), fill = hn::Set(d, l.fill);
+  const int64_t whole = (l.bytes - 1) / kBytes * kBytes;  // bytes before the last vector
+  const auto mask = hn::FirstN(d, static_cast<size_t>(l.bytes - whole));
+  const uint8_t* from = l.from + whole;
+  uint8_t* to = l.to + whole;
+  for (int64_t i = 0; i < l.count; ++i, from += l.from_step, to += l.to_step) {
+    for (int64_t j = -whole; j < 0; j += kBytes)
+      hn::StoreU(hn::Xor(hn::LoadU(d, from + j), flip), d, to + j);
+    const auto x = HWY_LIKELY(l.from_end - from >= kBytes) ? hn::LoadU(d, from)
+                                                           : hn::MaskedLoad(mask, d, from);
+    const auto y = hn::IfThenElse(mask, hn::Xor(x, flip), fill);
+    if (HWY_LIKELY(l.to_end - to >= kBytes))
+      hn::StoreU(y, d, to);
+    else
+      hn::BlendedStore(y, mask, d, to);
+  }
+}
+void copy_lines(const ByteLines& lines) {
+  lines.bytes <= ByteLines::kShort ? copy_lines_in<ByteLines::kShort>(lines)
+                                   : copy_lines_in<ByteLines::kLong>(lines);
 }
 
 void depthwise_bytes(const DepthwiseBytes& p, const IntegerFinish& f) {
@@ -581,6 +615,7 @@ constexpr IntegerTable table() {
   t.depthwise = depthwise;
 #if HWY_TARGET == HWY_AVX3
   if (kVnni) t.depthwise_bytes = depthwise_bytes;
+  if (kVnni) t.copy_lines = copy_lines;
 #endif
   return t;
 }

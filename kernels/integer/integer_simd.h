@@ -32,15 +32,37 @@ struct QuadPlaces {
   const int32_t* index = nullptr;   // [more]
 };
 
-// A depthwise convolution of bytes: y[j] = the sum over t of the four bytes x[offset[t] + step j
-// ...] times those of weights[t], plus `add`, scaled and rounded to bytes.
+// A depthwise convolution of bytes: in each line, y[j] = the sum over t of the four bytes x[offset[t]
+// + step j ...] times those of weights[t], plus `add`, scaled and rounded to bytes.
 struct DepthwiseBytes {
   int taps = 0;
   const int32_t* offset = nullptr;   // [taps]
   const int32_t* weights = nullptr;  // [taps], 4 of i8 each
   const uint8_t* x = nullptr;        // may be read up to kDepthwiseSlack bytes beyond
-  int64_t step = 1, count = 0;       // a step of 1 or 2
+  int64_t step = 1;                  // or 2
+  int64_t lines = 1, x_line = 0;
+  int64_t count = 0;  // of results of a line
   uint8_t* y = nullptr;
+  int64_t y_line = 0;
+};
+
+// Lines of bytes, with `flip` added without carries. Whole vectors are read before from_end and
+// written before to_end; the excess() bytes that they write beyond a line are `fill`.
+struct ByteLines {
+  static constexpr int64_t kShort = 16, kLong = 64;  // bytes of a vector
+  int64_t excess() const {
+    const int64_t vector = bytes <= kShort ? kShort : kLong;
+    return (vector - bytes % vector) % vector;
+  }
+
+  int64_t count = 0, bytes = 0;
+  const uint8_t* from = nullptr;
+  int64_t from_step = 0;
+  const uint8_t* from_end = nullptr;
+  uint8_t flip = 0, fill = 0;
+  uint8_t* to = nullptr;
+  int64_t to_step = 0;
+  uint8_t* to_end = nullptr;
 };
 
 struct IntegerTable {
@@ -85,8 +107,9 @@ struct IntegerTable {
   // for a step of 1 or 2. Reads x and writes sums up to kDepthwiseSlack elements beyond.
   void (*depthwise)(int taps, const int64_t* offset, const int32_t* weights, const int16_t* x,
                     int64_t step, int64_t count, int32_t* sums) = nullptr;
-  // With the `add`, the first `scale`, `to` and `zero` of f. Null without VNNI.
+  // With the `add`, the first `scale`, `to` and `zero` of f. Null without VNNI, as is copy_lines.
   void (*depthwise_bytes)(const DepthwiseBytes& p, const IntegerFinish& f) = nullptr;
+  void (*copy_lines)(const ByteLines& lines) = nullptr;
 };
 inline constexpr int64_t kDepthwiseSlack = 160;
 inline constexpr int64_t kFewSlack = 32;
