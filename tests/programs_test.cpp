@@ -364,6 +364,7 @@ class QuantizedChain : test::Chance {
         of_bytes ? mul(sub(cast(input(g, chance(50) ? u8 : i8, shape_), f32), operand()), operand())
                  : input(g, f32, shape_);
     if (of_bytes && chance(50)) x = sigmoid(x);
+    Value level;
     for (int64_t i = 0, links = 1 + below(3); i < links; ++i) {
       const DType byte = chance(50) ? u8 : i8;
       const Value scale = operand(), zero = operand();
@@ -372,7 +373,7 @@ class QuantizedChain : test::Chance {
       const Value sum = chance(50) ? add(rounded, zero) : add(zero, rounded);
       const Value limited = hardtanh(sum, low, chance(90) ? low + 255 : 1e10);
       if (chance(10)) g.output(str_cat("limited", i), limited);  // a second reader
-      const Value q = cast(limited, byte);
+      const Value q = level = cast(limited, byte);
       if (chance(30)) g.output(str_cat("q", i), q);
       const Value number =
           sub(cast(of_bytes || chance(70) ? q : input(g, byte, shape_), f32), zero);
@@ -381,7 +382,7 @@ class QuantizedChain : test::Chance {
       if (!of_bytes && chance(40))
         x = add(x, mul(sub(cast(input(g, chance(50) ? u8 : i8, shape_), f32), zero), scale));
     }
-    g.output("y", x);
+    g.output("y", of_bytes && chance(50) ? level : x);
     const Model model = must(Model::from_graph(std::move(g)));
     const Isa best = chosen_isa();
     for (const Isa isa : kIsas) {

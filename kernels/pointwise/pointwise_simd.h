@@ -21,6 +21,9 @@ struct PointwiseSimd {
   // Both for a sum: (x[0] - x[1]) * x[2] + (x[3] - x[4]) * x[5], over x[6], plus x[7]. By the types
   // of x[0] and x[3]. All others are numbers: their first elements are read.
   Block sum_u8_u8, sum_u8_i8, sum_i8_u8, sum_i8_i8;
+  // y[i] = table[x[i]] for i < n, for a table of 256 results of 1 or 4 bytes.
+  void (*look_up_1)(const void* table, const uint8_t* x, int64_t n, void* y);
+  void (*look_up_4)(const void* table, const uint8_t* x, int64_t n, void* y);
 };
 const PointwiseSimd& pointwise_simd_blocks();
 

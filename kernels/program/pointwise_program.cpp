@@ -372,12 +372,11 @@ Status prepare_byte_function(PrepareContext& c) {
 }
 
 template <class T>
-void look_up(const RunContext& c, const uint8_t* x, const void* table, void* y) {
-  c.parallel_for(c.out(0).count(), kTableGrain, [&](int64_t begin, int64_t end) {
-    const auto* const results = static_cast<const T*>(table);
-    auto* const to = static_cast<T*>(y);
-    for (int64_t i = begin; i < end; ++i) to[i] = results[x[i]];
-  });
+void look_up(const void* table, const uint8_t* x, int64_t n, void* y) {
+  const PointwiseSimd& blocks = pointwise_simd_blocks();
+  if constexpr (sizeof(T) == 1) return blocks.look_up_1(table, x, n, y);
+  if constexpr (sizeof(T) == 4) return blocks.look_up_4(table, x, n, y);
+  for (int64_t i = 0; i < n; ++i) static_cast<T*>(y)[i] = static_cast<const T*>(table)[x[i]];
 }
 
 void run_byte_function(const RunContext& c) noexcept {
@@ -395,7 +394,11 @@ void run_byte_function(const RunContext& c) noexcept {
   all.prepared = f.results.get();
   run_pointwise(all);
   const auto* const x = c.in(f.input).as<const uint8_t>();
-  for_bytes(dtype, [&]<class T>() { look_up<T>(c, x, table, c.out(0).data); });
+  for_bytes(dtype, [&]<class T>() {
+    c.parallel_for(c.out(0).count(), kTableGrain, [&](int64_t begin, int64_t end) {
+      look_up<T>(table, x + begin, end - begin, c.out(0).as<T>() + begin);
+    });
+  });
 }
 
 struct Reduction {
