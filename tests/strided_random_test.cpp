@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "hg/hg.h"
+#include "lib/platform/instruction_set.h"
 #include "tests/elements.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
@@ -60,9 +62,10 @@ Value Case::operand(Graph& g, const std::string& name) {
   for (int64_t i = rank - 1; i > 0 && chance(80); --i)
     std::swap(order[size_t(i)], order[size_t(below(i + 1))]);
   Sizes whole(rank, 1), first(rank, 0), step(rank, 1);
+  const bool is_number = chance(8);
   for (int d = 0; d < rank; ++d) {
     const int at = static_cast<int>(order[size_t(d)]);
-    if (chance(12)) {
+    if (is_number || chance(12)) {
       step[at] = 0;  // an expanded dim
       continue;
     }
@@ -95,6 +98,7 @@ Value Case::operand(Graph& g, const std::string& name) {
 
 void Case::run() {
   choose_shape();
+  limit_isa(kIsas[below(std::size(kIsas))]);
   constexpr DType kAll[] = {f32, f64, f16, bf16, i64, i32, DType::i16, DType::i8, DType::u8};
   dtype_ = kAll[below(9)];
   Graph g;

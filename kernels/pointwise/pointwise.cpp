@@ -10,14 +10,18 @@
 #include "kernels/ceil_div.h"
 #include "kernels/element.h"
 #include "kernels/simd/half_simd.h"
+#include "kernels/simd/transpose_simd.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kBlockSize = 512;  // elements of a gather buffer
-constexpr int64_t kGrain = 16384;    // elements of one task
-constexpr int64_t kTileRows = 16;    // elements per line of memory that an operand reads across
+constexpr int64_t kBlockSize = 512;    // elements of a gather buffer
+constexpr int64_t kGrain = 16384;      // elements of one task
+constexpr int64_t kLine = 64;          // bytes
+constexpr int64_t kTileRows = 16;      // elements per line of memory that an operand reads across
+constexpr int64_t kTileBytes = 36864;  // of all buffers of a tile
+constexpr int64_t kLongRow = 64;       // elements for which the block is called
 
 // Gathers n elements that are `stride` elements apart into `to`.
 using GatherRow = void (*)(const std::byte* from, int64_t stride, std::byte* to, int64_t n);
@@ -44,7 +48,7 @@ struct PointwisePlan {
   int64_t chunk = kBlockSize;
   bool repeats[kMaxOperands] = {};
   // A dim along which an operand is contiguous, although it is not along the last dim. The result
-  // is then computed in square tiles of both dims.
+  // is then computed in tiles of both dims.
   int across = -1;
   int64_t tile_rows = 0, tile_columns = 0;
 };
@@ -83,6 +87,15 @@ GatherRow gather_row_of(DType dtype) {
 // Bytes of an element in the form that the block reads.
 int64_t read_size(const PointwisePlan& plan, int k) {
   return plan.widened[k] ? size_of(f32) : size_of(plan.dtypes[k]);
+}
+
+// Bytes of an element that the block writes.
+int64_t written_size(const PointwisePlan& plan) {
+  return plan.narrowed ? size_of(f32) : size_of(plan.out_dtype);
+}
+// Bytes of an element of operand k in the buffer of a tile.
+int64_t tile_size(const PointwisePlan& plan, int k) {
+  return read_size(plan, k) + (plan.widened[k] ? size_of(plan.dtypes[k]) : 0);
 }
 
 // The index of element `at`, in order.
@@ -233,6 +246,8 @@ bool is_across(const PointwisePlan& plan, int k) {
   return strides[plan.across] == 1 && strides[plan.rank - 1] != 0;
 }
 
+bool is_number(const PointwisePlan& plan, int k) { return plan.strides[k] == Sizes(plan.rank, 0); }
+
 // Elements of operand k, starting at `from`, as contiguous rows.
 void gather_tile(const PointwisePlan& plan, int k, const std::byte* from, int64_t rows,
                  int64_t columns, std::byte* to) {
@@ -244,51 +259,95 @@ void gather_tile(const PointwisePlan& plan, int k, const std::byte* from, int64_
                          to + r * columns * read_size(plan, k), columns);
     return;
   }
-  alignas(64) std::byte halves[kBlockSize * 2];
-  std::byte* raw = plan.widened[k] ? halves : to;
+  std::byte* raw = plan.widened[k] ? to + rows * columns * read_size(plan, k) : to;
   const DType dtype = plan.dtypes[k];
-  copy_elements(ConstTensor(from, dtype, {rows, columns}, {1, stride}),
-                Tensor{raw, dtype, {rows, columns}, {columns, 1}});
+  if (size == 4)
+    transpose_words()(reinterpret_cast<const uint32_t*>(from), stride,
+                      reinterpret_cast<uint32_t*>(raw), columns, rows, columns);
+  else
+    copy_elements(ConstTensor(from, dtype, {rows, columns}, {1, stride}),
+                  Tensor{raw, dtype, {rows, columns}, {columns, 1}});
   if (plan.widened[k]) plan.gather_row[k](raw, 1, to, rows * columns);
 }
 
-// The tile whose first element has this index; y is the start of the whole result.
-void run_tile(const PointwisePlan& plan, const PointwiseParams& params, const RunContext& c,
-              const int64_t* index, std::byte* y) {
-  const int last = plan.rank - 1;
-  const int64_t rows = std::min(plan.tile_rows, plan.shape[plan.across] - index[plan.across]);
-  const int64_t columns = std::min(plan.tile_columns, plan.shape[last] - index[last]);
-  alignas(64) std::byte buffers[kMaxOperands + 1][kBlockSize * 8];
-  const void* x[kMaxOperands];
-  for (int k = 0; k < plan.inputs; ++k) {
-    gather_tile(plan, k,
-                static_cast<const std::byte*>(c.in(plan.source[k]).data) +
-                    offset_of(index, plan.strides[k]) * size_of(plan.dtypes[k]),
-                rows, columns, buffers[k]);
-    x[k] = buffers[k];
+// Tiles of one range. The block writes the result in place where it can: all rows at once, or row
+// by row.
+class Tiles {
+ public:
+  Tiles(const PointwisePlan& plan, const PointwiseParams& params, const RunContext& c, std::byte* y)
+      : plan_(plan), params_(params), c_(c), y_(y), dense_(contiguous_strides(plan.shape)) {}
+
+  // The tile whose first element has this index.
+  void run(const int64_t* index) {
+    const int last = plan_.rank - 1;
+    const int64_t rows = std::min(plan_.tile_rows, plan_.shape[plan_.across] - index[plan_.across]);
+    const int64_t columns = std::min(plan_.tile_columns, plan_.shape[last] - index[last]);
+    const bool is_run = plan_.across + 1 == last && columns == plan_.shape[last];
+    const bool by_row = !is_run && plan_.tile_columns >= kLongRow;
+    const void* x[kMaxOperands];
+    int64_t steps[kMaxOperands];  // from row to row
+    std::byte* room = buffer_;
+    for (int k = 0; k < plan_.inputs; ++k) {
+      const Sizes& strides = plan_.strides[k];
+      const int64_t size = size_of(plan_.dtypes[k]), across = strides[plan_.across];
+      const std::byte* const from = static_cast<const std::byte*>(c_.in(plan_.source[k]).data) +
+                                    offset_of(index, strides) * size;
+      x[k] = from;
+      steps[k] = across * size;
+      if (k == params_.single) continue;
+      if (!plan_.widened[k] && strides[last] == 1 && (by_row || (is_run && across == columns)))
+        continue;
+      x[k] = room;
+      steps[k] = columns * read_size(plan_, k);
+      const int64_t most = plan_.tile_rows * plan_.tile_columns;
+      if (!is_number(plan_, k))
+        gather_tile(plan_, k, from, rows, columns, room);
+      else if (!is_filled_)
+        plan_.gather_row[k](from, 0, room, most);
+      room += ceil_div(most * tile_size(plan_, k), kLine) * kLine;
+    }
+    is_filled_ = true;
+    const int64_t size = size_of(plan_.out_dtype), step = dense_[plan_.across] * size;
+    std::byte* const out = y_ + offset_of(index, dense_) * size;
+    if (!is_run && !by_row) {
+      plan_.block(room, x, rows * columns, params_);
+      for (int64_t r = 0; r < rows; ++r)
+        write(plan_, room + r * columns * written_size(plan_), columns, out + r * step);
+      return;
+    }
+    const int64_t n = is_run ? rows * columns : columns;
+    for (int64_t r = 0; r < (is_run ? 1 : rows); ++r) {
+      plan_.block(plan_.narrowed ? room : out + r * step, x, n, params_);
+      if (plan_.narrowed) write(plan_, room, n, out + r * step);
+      for (int k = 0; k < plan_.inputs; ++k) x[k] = static_cast<const std::byte*>(x[k]) + steps[k];
+    }
   }
-  std::byte* tile = buffers[kMaxOperands];
-  plan.block(tile, x, rows * columns, params);
-  const Sizes dense = contiguous_strides(plan.shape);
-  const int64_t size = size_of(plan.out_dtype);
-  std::byte* out = y + offset_of(index, dense) * size;
-  for (int64_t r = 0; r < rows; ++r, out += dense[plan.across] * size)
-    write(plan, tile + r * columns * (plan.narrowed ? size_of(f32) : size), columns, out);
-}
+
+ private:
+  const PointwisePlan& plan_;
+  const PointwiseParams& params_;
+  const RunContext& c_;
+  std::byte* y_;  // the whole result
+  Sizes dense_;
+  bool is_filled_ = false;
+  alignas(64) std::byte buffer_[kTileBytes];
+};
 
 void run_tiles(const PointwisePlan& plan, const RunContext& c, std::byte* y) {
   const int last = plan.rank - 1;
   Sizes tiles = plan.shape;
   tiles[plan.across] = ceil_div(tiles[plan.across], plan.tile_rows);
   tiles[last] = ceil_div(tiles[last], plan.tile_columns);
-  c.parallel_for(tiles.count(), kGrain / kBlockSize, [&](int64_t begin, int64_t end) {
+  const int64_t grain = ceil_div(kGrain, plan.tile_rows * plan.tile_columns);
+  c.parallel_for(tiles.count(), grain, [&](int64_t begin, int64_t end) {
     checked(plan, c, [&](const PointwiseParams& params) {
+      Tiles range(plan, params, c, y);
       for (int64_t tile = begin; tile < end; ++tile) {
         int64_t index[kMaxRank];
         find_index(tile, tiles, index);
         index[plan.across] *= plan.tile_rows;
         index[last] *= plan.tile_columns;
-        run_tile(plan, params, c, index, y);
+        range.run(index);
       }
     });
   });
@@ -321,16 +380,27 @@ void choose_tiles(PointwisePlan& plan) {
       if (plan.strides[k][d] == 1 && plan.strides[k][last] > 1 && plan.shape[d] >= 4)
         plan.across = d;
   if (plan.across < 0) return;
+  int64_t bytes = written_size(plan);
+  for (int k = 0; k < plan.inputs; ++k) bytes += tile_size(plan, k);
+  const int64_t most = (kTileBytes - kLine * (plan.inputs + 1)) / bytes;
   const int64_t rows = plan.shape[plan.across];
-  plan.tile_columns = std::min(plan.shape[last], kBlockSize / std::min(rows, kTileRows));
-  plan.tile_rows = std::min(rows, kBlockSize / plan.tile_columns);
+  const int64_t columns = most / std::min(rows, kTileRows) / kTileRows * kTileRows;
+  // Columns in equal parts of whole vectors, and as many whole lines of memory of rows as fit.
+  const int64_t parts = ceil_div(plan.shape[last], columns);
+  plan.tile_columns = std::min(plan.shape[last],
+                               ceil_div(ceil_div(plan.shape[last], parts), kTileRows) * kTileRows);
+  plan.tile_rows = most / plan.tile_columns;
+  if (plan.tile_rows > kTileRows) plan.tile_rows -= plan.tile_rows % kTileRows;
+  plan.tile_rows = std::min(rows, plan.tile_rows);
 }
 
-// The first operand that has one element per row, which the block itself repeats.
+// The first operand that has one element per row, or for all tiles, which the block itself repeats.
 void choose_single(PointwisePlan& plan) {
-  if (!plan.params.reads_single || plan.rank == 0 || !is_by_row(plan) || plan.across >= 0) return;
+  const bool in_tiles = plan.across >= 0;
+  if (!plan.params.reads_single || plan.rank == 0 || (!in_tiles && !is_by_row(plan))) return;
   for (int k = 0; k < plan.inputs; ++k) {
-    const bool is_single = plan.strides[k][plan.rank - 1] == 0 && !plan.repeats[k];
+    const bool is_single =
+        in_tiles ? is_number(plan, k) : plan.strides[k][plan.rank - 1] == 0 && !plan.repeats[k];
     if (!is_single || plan.linear[k] || plan.widened[k]) continue;
     plan.params.single = k;
     return;
