@@ -120,6 +120,15 @@ std::vector<T> computed(const char* op, const std::vector<std::vector<T>>& input
   return {y.as<T>(), y.as<T>() + n};
 }
 
+TEST(WideFunctions, ErfinvOfDoublesHasItsDigitsUpToOne) {
+  std::vector<double> y;
+  for (double rest = 0x1p-53; rest < 1; rest *= 1.05)
+    for (const double sign : {-1.0, 1.0}) y.push_back(sign * (1 - rest));
+  const std::vector<double> got = computed<double>("erfinv", {y});
+  for (size_t i = 0; i < y.size(); ++i)
+    EXPECT_NEAR(got[i], erfinv(y[i]), 1e-13 * std::abs(got[i])) << y[i] - 1;
+}
+
 // HG_CASES floats with evenly spaced bits: all magnitudes and both signs.
 TEST(WideFunctions, AreThoseOfTheCLibrary) {
   std::vector<float> x;

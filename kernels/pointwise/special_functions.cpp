@@ -36,7 +36,8 @@ using ::y1;
 double erfinv(double y) {
   if (!(std::abs(y) <= 1)) return kNaN;
   if (std::abs(y) == 1) return std::copysign(std::numeric_limits<double>::infinity(), y);
-  double w = -std::log1p(-y * y);
+  const double rest = 1 - std::abs(y);
+  double w = -std::log(rest * (1 + std::abs(y)));
   double p;
   if (w < 5) {
     w -= 2.5;
@@ -53,14 +54,15 @@ double erfinv(double y) {
     p = kTail[0];
     for (int i = 1; i < 9; ++i) p = p * w + kTail[i];
   }
-  double x = p * y;
-  for (int step = 0; step < 2; ++step) {
-    // erf(x) - y, using erfc where erf has no digits left
-    const double distance = (1 - std::abs(y)) - std::erfc(std::abs(x));
-    const double error = std::abs(y) < 0.5 ? std::erf(x) - y : y < 0 ? -distance : distance;
+  double x = p * std::abs(y);
+  for (int step = 0; step < 4; ++step) {
+    // Newton's method for erf(x) = y, in the tail for log erfc(x) = log(1 - y), which is nearly a
+    // parabola.
+    const double c = std::erfc(x);
+    const double error = std::abs(y) < 0.5 ? std::erf(x) - std::abs(y) : -std::log(c / rest) * c;
     x -= error / (2 * std::numbers::inv_sqrtpi * std::exp(-x * x));
   }
-  return x;
+  return std::copysign(x, y);
 }
 
 // Recurrence up to 10, then the asymptotic series; reflection for negative x.

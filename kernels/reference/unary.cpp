@@ -13,7 +13,11 @@ double erfinv(double y) {
   double low = -6, high = 6;
   for (int i = 0; i < 200; ++i) {
     const double middle = (low + high) / 2;
-    (std::erf(middle) < y ? low : high) = middle;
+    // erfc has digits where erf is nearly 1
+    const bool is_low = std::abs(y) < 0.5 ? std::erf(middle) < y
+                        : y > 0           ? std::erfc(middle) > 1 - y
+                                          : std::erfc(-middle) < 1 + y;
+    (is_low ? low : high) = middle;
   }
   return (low + high) / 2;
 }
