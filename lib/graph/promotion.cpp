@@ -22,12 +22,13 @@ bool takes_one_dtype(const Op& op) {
 constexpr std::string_view kKeepIntegers[] = {"floor", "ceil", "trunc", "round", "nan_to_num"};
 
 // For 16-bit tensors and a number, or a second operand of rank 0, torch computes these in f32
-// without rounding the operand.
-constexpr std::string_view kScale[] = {"mul", "div", "floor_divide", "trunc_divide", "lerp"};
+// without rounding the operand. A number that the last two divide is rounded.
+constexpr std::string_view kScale[] = {"mul", "div", "lerp", "floor_divide", "trunc_divide"};
 
-bool scales_in_f32(const Op& op, DType common) {
-  return (common == f16 || common == bf16) &&
-         std::find(std::begin(kScale), std::end(kScale), op.name()) != std::end(kScale);
+bool scales_in_f32(const Op& op, DType common, std::span<const std::optional<DType>> numbers) {
+  const bool divides_number = !numbers.empty() && numbers[0];
+  const auto end = std::end(kScale) - (divides_number ? 2 : 0);
+  return (common == f16 || common == bf16) && std::find(std::begin(kScale), end, op.name()) != end;
 }
 
 constexpr std::string_view kNoBool = "sub";
@@ -81,7 +82,7 @@ DType dtype_of_numbers(const Op& op, std::span<const Value> inputs,
   const bool needs_floats = is_common && is_integer(common) && !keeps_integers(op.name()) &&
                             !accepts(op, inputs, numbers, common) &&
                             accepts(op, inputs, numbers, f32);
-  return needs_floats || scales_in_f32(op, common) ? f32 : common;
+  return needs_floats || scales_in_f32(op, common, numbers) ? f32 : common;
 }
 
 NumberRange number_range(const Op& op, size_t input, DType dtype) {
@@ -145,7 +146,7 @@ std::vector<Value> promoted_calls(Graph& graph, const Op& op, std::span<const Va
   const DType common = of.result();
   const bool has_number =
       std::any_of(numbers.begin(), numbers.end(), [](const auto& n) { return n.has_value(); });
-  if (scales_in_f32(op, common) && (has_number || inputs[1].rank() == 0)) {
+  if (scales_in_f32(op, common, numbers) && (has_number || inputs[1].rank() == 0)) {
     (void)retry(f32);
     if (graph.status().ok()) return {graph.call("cast", {results[0]}, {{"dtype", common}})};
     return results;
