@@ -37,6 +37,17 @@ void find_calls(Known& k, const nb::object& torch) try {
     void* impl = PyLong_AsVoidPtr(nb::object(tensor.attr("_cdata")).ptr());
     if (found.is_neg != nullptr && found.is_neg(&impl) != is_neg) found.is_neg = nullptr;
   }
+  find(found.modes, "libc10.so", "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv");
+  if (!k.count_modes.is_valid()) found.modes = nullptr;
+  if (found.modes != nullptr) {
+    const auto count = nb::cast<int64_t>(k.count_modes());
+    const nb::object mode =
+        nb::module_::import_("torch.utils._python_dispatch").attr("TorchDispatchMode")();
+    const bool is_so = found.modes() == count;
+    mode.attr("__enter__")();
+    if (!is_so || found.modes() != count + 1) found.modes = nullptr;
+    mode.attr("__exit__")(nb::none(), nb::none(), nb::none());
+  }
   k.calls = found;
 } catch (const nb::python_error&) {  // under a mode of torch that changes what is called here
 }
@@ -94,6 +105,8 @@ PyTypeObject* torch_tensor() {
   k.are_transforms_active = torch.attr("_C").attr("_are_functorch_transforms_active");
   k.is_wrapped = torch.attr("_C").attr("_functorch").attr("is_functorch_wrapped_tensor");
   k.tracing_state = torch.attr("_C").attr("_get_tracing_state");
+  if (nb::hasattr(torch.attr("_C"), "_len_torch_dispatch_stack"))
+    k.count_modes = torch.attr("_C").attr("_len_torch_dispatch_stack");
   k.dispatch_of_tensors = type.attr("__torch_dispatch__");
   k.requires_grad_of = type.attr("requires_grad");
   k.cdata_of = type.attr("_cdata");

@@ -31,6 +31,7 @@ struct TorchCalls {
   const void* const* (*tracing)() = nullptr;  // torch::jit::tracer::getTracingState: a shared_ptr
   const void* const* (*layers)() = nullptr;   // at::functorch::getDynamicLayerStack: a vector
   bool (*is_neg)(void* const* tensor) = nullptr;  // at::native::is_neg of an at::Tensor
+  int64_t (*modes)() = nullptr;                   // c10::impl::TorchDispatchModeTLS::stack_len
 };
 
 // Objects are never freed, because the interpreter may end earlier. Objects of numpy are found when
@@ -45,6 +46,7 @@ struct Known {
   nb::object forward_ad;                         // torch's module
   nb::object are_transforms_active, is_wrapped;  // of torch.func
   nb::object tracing_state;                      // of torch.jit.trace
+  nb::object count_modes;                        // of torch's dispatch; null before torch 2.0
   nb::object dispatch_of_tensors;                // __torch_dispatch__ of torch.Tensor
   nb::object requires_grad_of, cdata_of;         // properties of torch.Tensor, and how to read them
   descrgetfunc read_property = nullptr;

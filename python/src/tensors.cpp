@@ -151,6 +151,19 @@ bool is_traced() {
                                     : !nb::object(k.tracing_state()).is_none();
 }
 
+// Whether make_fx or torch.export records what torch computes.
+bool is_recorded() {
+  const Known& k = known();
+  if (k.calls.modes != nullptr
+          ? k.calls.modes() == 0
+          : !k.count_modes.is_valid() || nb::cast<int64_t>(nb::object(k.count_modes())) == 0)
+    return false;
+  const nb::dict modules = nb::borrow<nb::dict>(PyImport_GetModuleDict());
+  const char* const name = "torch.fx.experimental.proxy_tensor";
+  return modules.contains(name) && nb::hasattr(modules[name], "get_proxy_mode") &&
+         !modules[name].attr("get_proxy_mode")().is_none();
+}
+
 // Whether a torch.func transform or torch.jit tracing is active, or tensors may have tangents.
 bool is_transformed() {
   const Known& k = known();
@@ -198,6 +211,15 @@ void refuse_followed(nb::handle tensor, const std::string& what) {
           what + " " + follower +
               ", which does not pass through here: use hologram.ops, hologram.nn, "
               "kernels or hologram.torch.wrap");
+}
+
+void refuse_recorded(const std::string& what) {
+  if (is_recorded())
+    raise(PyExc_ValueError,
+          what +
+              " is recorded by make_fx or torch.export, which would take what is computed here for "
+              "a constant; use torch's functions (hologram.nn.as_torch of layers), or a "
+              "torch.library.custom_op around this call");
 }
 
 // Raises for classes of tensors with their own operations, whose memory may have any meaning.
@@ -273,6 +295,7 @@ void Borrowed::take_buffer(nb::handle object, const std::string& what, bool writ
 void Borrowed::take_torch(nb::handle object, const std::string& what) {
   const Exchange* exchange = known().exchange;
   kind = Kind::torch;
+  refuse_recorded(what);
   if (wants_gradient(object))
     raise(PyExc_ValueError,
           what +
@@ -323,7 +346,12 @@ void Borrowed::take_capsule(nb::handle object, const std::string& what) {
   }
   auto* managed =
       static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(keep_.ptr(), "dltensor"));
-  if (managed == nullptr) throw nb::python_error();
+  if (managed == nullptr) {
+    PyErr_Clear();
+    raise(PyExc_TypeError, what + " is a " + class_name(object) +
+                               ", whose __dlpack__() returns a " + class_name(keep_) +
+                               ", not a tensor's capsule");
+  }
   fill(tensor, managed->tensor, object, what);
 }
 
@@ -350,7 +378,7 @@ bool see(nb::handle object, Tensor& tensor, Kind& kind, TorchState& torch) {
   PyObject* self = object.ptr();
   if (known_type == nullptr || (Py_TYPE(self) != known_type && Py_TYPE(self) != k.parameter))
     return false;
-  if (!torch.is_known) torch = {true, is_grad_enabled(), is_transformed()};
+  if (!torch.is_known) torch = {true, is_grad_enabled(), is_transformed() || is_recorded()};
   if (k.exchange == nullptr || k.exchange->borrow == nullptr || torch.is_transformed) return false;
   if (torch.records && is_true(nb::steal(k.read_property(k.requires_grad_of.ptr(), self,
                                                          reinterpret_cast<PyObject*>(known_type)))))

@@ -69,7 +69,7 @@ class Borrowed {
 struct TorchState {
   bool is_known = false;
   bool records = false;         // autograd is on
-  bool is_transformed = false;  // by torch.func, forward mode or torch.jit tracing
+  bool is_transformed = false;  // by torch.func, forward mode or tracing
 };
 
 // Views the memory of a numpy array or a torch tensor that can be lent unchanged, as long as it

@@ -604,3 +604,21 @@ def test_windows_of_padding_alone_have_no_gradient():
     assert y.shape == (2, 3, 1) and torch.isneginf(y).all()
     (gradient,) = torch.autograd.grad(y.sum(), x)
     assert not gradient.any()
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_what_make_fx_records_is_no_constant(mode):
+    """A result that is computed here would stand in the program for all inputs: it is refused, unless a custom op wraps it."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    kernel, layer, x = hg.kernel("squares", "x * x"), hg.nn.Linear(3, 2), torch.randn(2, 3)
+    for function in (hg.ops.relu, lambda x: hg.ops.sum(x, 1), kernel, layer):
+        for grad in (False, True):
+            with pytest.raises(ValueError, match="is recorded by make_fx or torch.export.*custom_op"):
+                make_fx(function, tracing_mode=mode)(x.clone().requires_grad_(grad))
+    assert hg.ops.relu(x).equal(x.relu())
+    op = torch.library.custom_op(f"acme::relu_{mode}", lambda x: hg.ops.relu(x), mutates_args=(), schema="(Tensor x) -> Tensor")
+    op.register_fake(torch.empty_like)
+    program = make_fx(lambda x: op(x) + 1, tracing_mode=mode)(x)
+    y = torch.randn(2, 3)
+    torch.testing.assert_close(program(y), y.relu() + 1)
