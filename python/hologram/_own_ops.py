@@ -2,7 +2,9 @@
 """Custom ops whose kernels are functions or formulas."""
 
 import inspect
+import json
 import re
+import typing
 from typing import NamedTuple
 
 import numpy as np
@@ -17,15 +19,23 @@ class TensorType(NamedTuple):
     shape: tuple
 
 
-def register_op(signature, kernel=None, *, gradient=None, shape=None, pure=True):
+def register_op(signature=None, kernel=None, *, gradient=None, shape=None, pure=True):
     """Registers an op with ``hg.ops``, ``hg.Var``, ``hg.Graph``, ``hg.named.Call``, executors, and models loaded later.
     Returns the op's function. Without a kernel it is a decorator::
 
-        @hg.register_op("wave(x, gain: float = 1) -> y", gradient=lambda dy, x, gain: dy * (1 + gain * np.cos(x)))
-        def wave(x, gain):
+        @hg.register_op
+        def wave(x, gain: float = 1.0):
+            return x + gain * np.sin(x)
+
+        @hg.register_op("swell(x, gain: float = 1) -> y", gradient=lambda dy, x, gain: dy * (1 + gain * np.cos(x)))
+        def swell(x, gain):
             return x + gain * np.sin(x)
 
         hg.register_op("cube(x) -> y", "x * x * x", gradient="dx = 3 * x * x * dy")
+
+    Without ``signature`` it follows from the function. Parameters that are annotated as bool, int, float, str, list[int] or
+    list[float], or whose defaults are such values, are attributes; others are inputs, optional if the default is None. The
+    output is ``y``; a function annotated with ``-> tuple[..., ...]`` has ``y0``, ``y1``, and so on.
 
     ``signature`` names inputs (``x``, ``x?`` optional, ``xs...`` any number), attributes with their types (bool int
     float str dtype int[] float[], ``= default``) and outputs. Call a name with a dot, such as ``acme.wave``, as
@@ -50,13 +60,12 @@ def register_op(signature, kernel=None, *, gradient=None, shape=None, pure=True)
 
     Without ``gradient``, a text is differentiated automatically; a function has no gradient.
     """
+    if callable(signature) and kernel is None:
+        signature, kernel = None, signature
     if kernel is None:
-
-        def decorate(function):
-            register_op(signature, function, gradient=gradient, shape=shape, pure=pure)
-            return function
-
-        return decorate
+        return lambda function: register_op(signature, function, gradient=gradient, shape=shape, pure=pure)
+    if signature is None:
+        signature = _signature_of(kernel)
     signature = re.sub(r"=\s*(True|False|None)\b", lambda word: word[0].lower(), signature)
     name, inputs, attributes, outputs, variadic_outputs = _core.parse_signature(signature)
     _check_names(name, inputs, attributes, outputs)
@@ -81,7 +90,43 @@ def register_op(signature, kernel=None, *, gradient=None, shape=None, pure=True)
     run = None if is_text else _runner(name, kernel, outputs)
     infer = None if shape is None else _shape_rule(name, shape, input_names, outputs)
     _core.register_op(signature, run, kernel if is_text else "", infer, gradient_run, reads, gradient_text, pure)
-    return ops._add(name)
+    made = ops._add(name)
+    if not is_text and kernel.__doc__:
+        made.__doc__ = f"{kernel.__doc__}\n\n{made.__doc__}"
+    return made
+
+
+_ATTRIBUTES = {bool: "bool", int: "int", float: "float", str: "str", list[int]: "int[]", list[float]: "float[]",
+               tuple[int, ...]: "int[]", tuple[float, ...]: "float[]"}  # fmt: skip
+
+
+def _signature_of(function):
+    """The signature of an op that a Python function describes."""
+    name = getattr(function, "__name__", "")
+    if not callable(function) or not name.isidentifier():
+        raise TypeError(f"register_op of {name or type(function).__name__} needs a signature, such as 'name(x) -> y'")
+    try:
+        shown = inspect.signature(function, eval_str=True)
+    except NameError as error:
+        raise TypeError(f"register_op cannot read the annotations of '{name}' ({error}); give a signature, such as '{name}(x) -> y'") from None
+    inputs, attributes = [], []
+    for each in shown.parameters.values():
+        default = each.default
+        kind = _ATTRIBUTES.get(each.annotation) or (None if default is each.empty else _ATTRIBUTES.get(type(default)))
+        if each.kind is each.VAR_KEYWORD:
+            raise TypeError(f"'{name}' takes **{each.name}; the parameters of an op have names")
+        if kind is None and default is not each.empty and default is not None:
+            raise TypeError(f"the default of '{each.name}' in '{name}' is {default!r}; give a signature, such as '{name}(x) -> y'")
+        if kind is None:
+            inputs.append(each.name + ("..." if each.kind is each.VAR_POSITIONAL else "" if default is each.empty else "?"))
+            continue
+        text = "" if default is each.empty else f" = {json.dumps(list(default) if isinstance(default, tuple) else default)}"
+        attributes.append(f"{each.name}: {kind}{text}")
+    results = typing.get_args(shown.return_annotation) if typing.get_origin(shown.return_annotation) is tuple else ()
+    if Ellipsis in results:
+        raise TypeError(f"'{name}' returns any number of results; give a signature that names them, such as '{name}(x) -> y, z'")
+    outputs = [f"y{i}" for i in range(len(results))] if len(results) > 1 else ["y"]
+    return f"{name}({', '.join(inputs + attributes)}) -> {', '.join(outputs)}"
 
 
 def _check_names(name, inputs, attributes, outputs):

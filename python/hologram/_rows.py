@@ -46,6 +46,8 @@ def _make(row):
     takes_inputs_alone = not is_variadic and not required
 
     def sorted_out(args, kwargs):
+        if is_variadic and len(input_names) == 1 and args and not isinstance(args[0], (list, tuple)):
+            args = (args,)  # f(x, y) as f([x, y])
         if len(args) > len(names):
             raise TypeError(f"{name}() takes at most {len(names)} arguments, {len(args)} are given: {text}")
         given = dict(zip(names, args))

@@ -50,6 +50,50 @@ def in_all_ways(name, arrays, attributes):
     yield "file", hg.Model.from_bytes(model.serialize())(*arrays) if hasattr(hg.Model, "from_bytes") else model(*arrays)
 
 
+def test_a_decorated_function_is_an_op(rng):
+    """Its signature is the function's, and its name is the op."""
+    x = rng.standard_normal((3, 4)).astype("float32")
+
+    @hg.register_op
+    def bare_wave(x, gain: float = 0.5, shift=2):
+        """A wave."""
+        return x + gain * np.sin(x) + shift
+
+    assert bare_wave is hg.ops.bare_wave and "A wave." in bare_wave.__doc__
+    np.testing.assert_allclose(bare_wave(x), x + 0.5 * np.sin(x) + 2, rtol=1e-6)
+    for way, got in in_all_ways("bare_wave", [x], {"gain": 0.25, "shift": 1}):
+        np.testing.assert_allclose(got, x + 0.25 * np.sin(x) + 1, rtol=1e-6, err_msg=way)
+
+    @hg.register_op(gradient=lambda dy, a, b: (dy * 2, dy * 3), shape="like a")
+    def bare_sum(a, b=None, *, places: list[int] = [1, 2], words="sum"):
+        assert words == "sum" and list(places) == [1, 2]
+        return 2 * a if b is None else 2 * a + 3 * b
+
+    np.testing.assert_allclose(bare_sum(x), 2 * x)
+    v, w = hg.Var(x), hg.Var(x + 1)
+    np.testing.assert_allclose(bare_sum(v, w).grad(w).numpy(), np.full_like(x, 3))
+
+    @hg.register_op(shape=lambda xs: (xs.shape, xs.shape))
+    def bare_pair(x) -> tuple[np.ndarray, np.ndarray]:
+        return x + 1, x - 1
+
+    up, down = bare_pair(x)
+    np.testing.assert_array_equal(up - down, np.full_like(x, 2))
+
+    @hg.register_op
+    def bare_total(*xs):
+        return sum(xs)
+
+    np.testing.assert_allclose(bare_total(x, x, x), 3 * x, rtol=1e-6)
+
+    def rest(x, **named):
+        return x
+
+    for function, message in [(lambda x: x, "needs a signature"), (rest, r"takes \*\*named")]:
+        with pytest.raises(TypeError, match=message):
+            hg.register_op(function)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "int32", "uint8", "bool"])
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (7,), (3, 0), (2, 3, 4)])
 def test_a_function_is_an_op(dtype, shape, rng):
