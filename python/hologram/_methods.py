@@ -11,7 +11,7 @@ from ._functions._index import item_of
 from ._functions._sizes import at_rank, shape_of
 
 # Methods of torch.Tensor that differ from the function of the same name.
-_NOT_METHODS = {"unfold", "where", "embedding", "one_hot", "pad", "fold", "linear", "searchsorted", "isin", "cdist"}
+_NOT_METHODS = {"unfold", "where", "embedding", "one_hot", "pad", "fold", "linear", "searchsorted", "isin", "cdist", "real", "imag"}
 
 
 def _size(self, dim=None):
@@ -153,7 +153,7 @@ def _install(kind):
     for name, value in named.items():
         if name not in vars(kind):
             install(name, value)
-    for name, function in (("T", _turned), ("mT", _matrix_turned)):
+    for name, function in (("T", _turned), ("mT", _matrix_turned), ("real", functions["real"]), ("imag", functions["imag"])):
         if name not in vars(kind):
             setattr(kind, name, property(_method(kind, name, function)))
     for name, row in _OPERATORS.items():

@@ -17,6 +17,21 @@ from ._functions import functions as _functions
 
 # Rows that a function with PyTorch's own word for them replaces.
 _HIDDEN = {"log_sigmoid"}
+# What to use in place of names of torch that are no ops.
+_HINTS = {
+    "linalg": "hg.ops has no submodules: hg.ops.inverse, det, svd, qr, eigh, cholesky, matrix_power, norm",
+    "special": "hg.ops has no submodules: hg.ops.erf, i0, ndtr, xlogy, gammaln",
+    "functional": "hg.ops has the functions of torch.nn.functional",
+    "nn": "use hg.nn",
+    "from_numpy": "ops take numpy arrays; hg.from_numpy makes a tensor",
+    "frombuffer": "ops take numpy arrays, such as numpy.frombuffer",
+    "manual_seed": "use hg.Executor('cpu', seed=...)",
+    "no_grad": "use torch.no_grad",
+    "vmap": "use torch.func.vmap",
+    "compile": "use hg.compile for named models, or torch.compile(backend='hologram')",
+    "load": "use hg.load",
+    "save": "use Model.save",
+}
 __all__ = sorted({*_functions, *_rows.row_names()} - _HIDDEN)
 
 
@@ -25,12 +40,26 @@ def _function(name):
     if made is not None:
         return made
     if name not in __all__:
-        import difflib
-
-        close = difflib.get_close_matches(name, __all__, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
-        raise AttributeError(f"there is no op '{name}'{hint}")
+        raise AttributeError(f"there is no op '{name}'{_hint(name)}")
     return _rows.function_of(name)
+
+
+def _hint(name):
+    import difflib
+    import sys
+
+    if name in _HINTS:
+        return f"; {_HINTS[name]}"
+    bare = name.removesuffix("_copy") if name.endswith("_copy") else name.removesuffix("_")
+    if bare != name and bare in __all__:
+        return f"; use '{bare}', whose result shares no memory with its input, or its out="
+    if name.startswith(("sparse_", "quantize", "fake_quantize", "cudnn_", "miopen_", "mkldnn_", "fbgemm_")):
+        return ""
+    torch = sys.modules.get("torch")
+    if callable(getattr(torch, name, None)):
+        return f"; torch.{name} computes it on the host, and ops take its result"
+    close = difflib.get_close_matches(name, __all__, 1)
+    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def __getattr__(name):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of hg.ops that have torch's names: signatures and random calls compared with torch, methods and indexing of Var."""
 
+import collections
 import inspect
 
 import numpy as np
@@ -56,6 +57,8 @@ def _fits(ours, theirs):
             name = "input" if any(each.name == "input" for each in ours) else ours[0].name
         if isinstance(default, list):  # one number for all dims, or what is left out
             default = default[0] if len(set(default)) == 1 else None
+        if name in ("sections", "indices") and ours[1].name == "indices_or_sections":
+            name = ours[1].name
         if keyword_only:
             mine = next((each for each in ours if each.name == name), None)
         elif at < len(places):
@@ -147,12 +150,47 @@ def test_random_calls_are_torchs():
         assert outcome in ("equal", "both refuse"), f"{outcome}: {where}: {why}"
 
 
+@needs_torch
+def test_random_gradients_are_torchs():
+    outcomes = collections.Counter()
+    for seed in range(600):
+        name, outcome, where, why = torch_names.check_gradients(seed)
+        assert outcome != "refused", f"{where}: {why}"
+        outcomes[outcome] += 1
+    assert outcomes["equal"] > 200
+
+
+@needs_torch
+def test_what_is_drawn_follows_its_distribution():
+    x = np.tile(np.array([0.1, 0.5, 0.9], np.float32), (20000, 1))
+    with hg.Executor("cpu", seed=2):
+        np.testing.assert_allclose(hg.ops.bernoulli(x).mean(0), x[0], atol=0.02)
+        whole = hg.ops.randint(-2, 3, (20000,))
+        np.testing.assert_allclose(np.bincount(whole + 2) / 20000, np.full(5, 0.2), atol=0.02)
+        assert whole.dtype == np.int64 and hg.ops.randint(4, (2, 3)).shape == (2, 3) and hg.ops.randint_like(x, 9).dtype == np.float32
+        np.testing.assert_array_equal(np.sort(hg.ops.randperm(50)), np.arange(50))
+        many = hg.ops.multinomial(np.array([0.2, 0.0, 0.5, 0.3]), 20000, True)
+        np.testing.assert_allclose(np.bincount(many, minlength=4) / 20000, [0.2, 0, 0.5, 0.3], atol=0.02)
+        few = hg.ops.multinomial(np.tile(np.array([1.0, 0.0, 2.0, 1.0]), (20000, 1)), 3)
+        assert (np.sort(few, 1) == [0, 2, 3]).all()
+        np.testing.assert_allclose((few[:, 0] == 2).mean(), 0.5, atol=0.02)
+        drawn = hg.ops.normal(np.full(20000, 3.0), 0.5)
+        assert abs(drawn.mean() - 3) < 0.02 and abs(drawn.std() - 0.5) < 0.02 and hg.ops.normal(0.0, 1.0, (2, 3)).shape == (2, 3)
+        assert hg.ops.rand_like(x).max() < 1 and abs(hg.ops.randn_like(x).mean()) < 0.02
+    for call in (lambda: hg.ops.multinomial(np.array([0.0, 1.0]), 2), lambda: hg.ops.randint(3, 3, (2,)), lambda: hg.ops.multinomial(np.array([-1.0, 2.0]), 1)):
+        with pytest.raises(ValueError, match="expected"):
+            call()
+    for name in ("bernoulli", "rand_like", "allclose", "equal"):
+        with pytest.raises(TypeError, match=f"{name}.*expression"):
+            getattr(hg.ops, name)(hg.Var(x), *[x] * (name in ("allclose", "equal")))
+
+
 _NUMBERS = [300, -129, 255, 128, -1, 32768, 70001, 2**31, -(2**31) - 1, 2**40 + 3, 2**63 - 1, -(2**63), 2**63, 2**64, 3.7, -3.7, 128.5,
             7e4, 1e39, float("inf"), True]  # fmt: skip
 _OF_NUMBERS = {
     "add": lambda T, x, n: T.add(x, n), "add_alpha": lambda T, x, n: T.add(x, x, alpha=n), "sub": lambda T, x, n: T.sub(x, n),
     "rsub": lambda T, x, n: T.rsub(x, n), "mul": lambda T, x, n: T.mul(x, n), "div": lambda T, x, n: T.div(x, n),
-    "floor_divide": lambda T, x, n: T.floor_divide(x, n), "trunc": lambda T, x, n: T.div(x, n, rounding_mode="trunc"),
+    "floor_divide": lambda T, x, n: T.floor_divide(x, n), "divided": lambda T, x, n: T.floor_divide(n, x), "trunc": lambda T, x, n: T.div(x, n, rounding_mode="trunc"),
     "remainder": lambda T, x, n: T.remainder(x, n), "fmod": lambda T, x, n: T.fmod(x, n), "eq": lambda T, x, n: T.eq(x, n),
     "lt": lambda T, x, n: T.lt(x, n), "ge": lambda T, x, n: T.ge(x, n), "bitwise_and": lambda T, x, n: T.bitwise_and(x, n),
     "bitwise_xor": lambda T, x, n: T.bitwise_xor(x, n), "bitwise_right_shift": lambda T, x, n: T.bitwise_right_shift(x, n),
@@ -254,6 +292,18 @@ def test_hints_name_the_right_function():
         hg.ops.flaten
     with pytest.raises(AttributeError, match="'transpose'"):
         hg.ops.transpos
+    for name, hint in (("linalg", "hg.ops.inverse"), ("from_numpy", "hg.from_numpy"), ("view_copy", "use 'view'"), ("sort_", "use 'sort'")):
+        with pytest.raises(AttributeError, match=hint):
+            getattr(hg.ops, name)
+    if torch is not None:
+        with pytest.raises(AttributeError, match="torch.poisson computes it"):
+            hg.ops.poisson
+    x = np.ones((2, 3), np.float32)
+    for name, args in (("softmax", (x, 0)), ("add", (x, x)), ("fill", (x, 1))):
+        with pytest.raises(ValueError, match=rf"^{name}: the result is f32\[2, 3\], the array to write to is f32\[3, 2\]"):
+            getattr(hg.ops, name)(*args, out=np.empty((3, 2), np.float32))
+        with pytest.raises(TypeError, match=f"^{name}: out is a int"):
+            getattr(hg.ops, name)(*args, out=3)
 
 
 def test_methods_of_expressions():

@@ -3,9 +3,11 @@
 
 import math
 
+import numpy as np
+
 from .. import _core, _rows
 from ._sizes import dtype_of, element_of, shape_of, sizes_from
-from ._table import torch_function
+from ._table import define, torch_function
 
 
 def _is_whole(value):
@@ -106,3 +108,70 @@ def linspace(start, end, steps, *, dtype=None):
 def eye(n, m=None, *, dtype=None):
     """Ones on the diagonal of an n by m matrix, n by n without m."""
     return _rows.eye(n, n if m is None else m, dtype or "float32")
+
+
+@torch_function("as_tensor", "asarray")
+def tensor(data, *, dtype=None):
+    """The elements of numbers, nested lists or an array. Numbers of Python are float32, int64 or bool, unless ``dtype`` says
+    otherwise."""
+    if dtype is None and not hasattr(data, "dtype"):
+        data = np.asarray(data)
+        dtype = "float32" if data.dtype == np.float64 else None
+    made = _rows.contiguous(data if hasattr(data, "dtype") else np.asarray(data))
+    return made if dtype is None else _rows.cast(made, dtype)
+
+
+@torch_function()
+def logspace(start, end, steps, base=10.0, *, dtype=None):
+    """The powers of ``base`` at ``steps`` exponents from start to end, in equal steps."""
+    exponents = _rows.linspace(start=float(start), end=float(end), steps=steps, dtype="float64")
+    return _rows.cast(_rows.pow(float(base), exponents), dtype or "float32")
+
+
+def _indices_of(kept, row, col, offset, dtype):
+    places = _rows.permute(_rows.nonzero(kept(_rows.full([row, col], 1.0, "uint8"), offset)), [1, 0])
+    return _rows.cast(places, dtype or "int64")
+
+
+define("tril_indices", "Rows and columns of the lower triangle of a matrix.",
+       lambda row, col, offset=0, *, dtype=None: _indices_of(_rows.tril, row, col, offset, dtype))  # fmt: skip
+define("triu_indices", "Rows and columns of the upper triangle of a matrix.",
+       lambda row, col, offset=0, *, dtype=None: _indices_of(_rows.triu, row, col, offset, dtype))  # fmt: skip
+define("scalar_tensor", "A number as a tensor without dims.", lambda s, *, dtype=None: _rows.full([], float(s), dtype or "float32"))
+define("empty", "Zeros: no element is undefined.", lambda *size, dtype=None: _rows.full(sizes_from(size), 0.0, dtype or "float32"))
+define("empty_like", "As zeros_like.", lambda input, *, dtype=None: full_like_(input, 0, dtype))
+
+
+# -- Windows --------------------------------------------------------------------------------------
+
+
+def _window(length, periodic, dtype, *cosines):
+    """The sum of cosines of 2 pi k n / (length - 1) with alternating signs; a periodic one is a longer one without its end."""
+    if length < 0:
+        raise ValueError(f"the length of a window is {length}, expected at least 0")
+    if length <= 1:
+        return _rows.full([length], 1.0, dtype or "float32")
+    at = _rows.mul(_rows.arange(start=0, end=length, dtype="float64"), 2 * math.pi / (length if periodic else length - 1))
+    made = _rows.full([length], float(cosines[0]), "float64")
+    for k, factor in enumerate(cosines[1:], 1):
+        made = _rows.add(made, _rows.mul(_rows.cos(_rows.mul(at, float(k))), factor * (-1) ** k))
+    return _rows.cast(made, dtype or "float32")
+
+
+def _place(length, periodic):
+    """From -1 at the begin to 1 at the end."""
+    count = length if periodic else length - 1
+    return _rows.sub(_rows.mul(_rows.arange(start=0, end=length, dtype="float64"), 2 / max(count, 1)), 1.0 if length > 1 else 0.0)
+
+
+define("hann_window", "Hann's window.",
+       lambda window_length, periodic=True, *, dtype=None: _window(window_length, periodic, dtype, 0.5, 0.5))  # fmt: skip
+define("hamming_window", "Hamming's window.",
+       lambda window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None: _window(window_length, periodic, dtype, alpha, beta))  # fmt: skip
+define("blackman_window", "Blackman's window.",
+       lambda window_length, periodic=True, *, dtype=None: _window(window_length, periodic, dtype, 0.42, 0.5, 0.08))  # fmt: skip
+define("bartlett_window", "A triangle.", lambda window_length, periodic=True, *, dtype=None:
+       _rows.cast(_rows.sub(1.0, _rows.abs(_place(window_length, periodic))), dtype or "float32"))  # fmt: skip
+define("kaiser_window", "Kaiser's window.", lambda window_length, periodic=True, beta=12.0, *, dtype=None: _rows.cast(_rows.div(
+       _rows.bessel_i0(_rows.mul(_rows.sqrt(_rows.clamp(_rows.sub(1.0, _rows.square(_place(window_length, periodic))), 0.0, None)), float(beta))),
+       _rows.bessel_i0(_rows.full([1], float(beta), "float64"))), dtype or "float32"))  # fmt: skip

@@ -7,9 +7,9 @@ import numpy as np
 
 from .. import _rows
 from ._create import full_
-from ._sizes import at_rank, dtype_of, element_of, shape_of
+from ._sizes import at_rank, dtype_of, element_of, product, shape_of
 from ._shapes import bounded, ravel, select, to_shape, unbind
-from ._table import torch_function
+from ._table import define, torch_function
 
 
 def _is_number(value):
@@ -152,6 +152,56 @@ def index_put(input, indices, values, accumulate=False):
     """A copy of the input in which ``values`` replace, or are added to, the elements that a tuple of indices chooses."""
     places = [_positive(index, shape_of(input)[i]) for i, index in enumerate(indices)]
     return _rows.index_put(input, values, places, accumulate=accumulate)
+
+
+@torch_function()
+def index_fill(input, dim, index, value):
+    """A copy of the input whose slices by index are one number."""
+    if not _is_number(value) and shape_of(value):
+        raise ValueError(f"index_fill: value is {list(shape_of(value))}, expected a number or a tensor without dims")
+    d = at_rank(dim, len(shape_of(input)))
+    sizes = [(shape_of(index)[0] if shape_of(index) else 1) if i == d else n for i, n in enumerate(shape_of(input))]
+    source = full_(sizes, value, dtype_of(input)) if _is_number(value) else _rows.expand(_rows.cast(value, dtype_of(input)), sizes)
+    return index_copy(input, dim, index, source)
+
+
+@torch_function()
+def index_copy(input, dim, index, source):
+    """A copy of the input whose slices by index are those of source."""
+    if len(shape_of(index)) > 1:
+        raise ValueError(f"index_copy: index is {list(shape_of(index))}, expected 1 dim")
+    if dtype_of(input) != dtype_of(source):
+        raise ValueError(f"index_copy: input is {dtype_of(input)}, source {dtype_of(source)}; expected one dtype")
+    index = index if shape_of(index) else to_shape(index, [1])
+    if not shape_of(input):
+        return to_shape(_rows.index_reduce(to_shape(input, [1]), index, ravel(source), dim=0), [])
+    return _rows.index_reduce(input, index, source, dim=at_rank(dim, len(shape_of(input))))
+
+
+@torch_function()
+def take(input, index):
+    """Elements by their place among all."""
+    return _rows.index(ravel(input), [_positive(index, product(shape_of(input)))])
+
+
+@torch_function()
+def put(input, index, source, accumulate=False):
+    """A copy of the input in which elements of source replace, or are added to, those by their place among all."""
+    places = _positive(ravel(index), product(shape_of(input)))
+    return to_shape(_rows.index_put(ravel(input), ravel(source), [places], accumulate=accumulate), shape_of(input))
+
+
+@torch_function()
+def unravel_index(indices, shape):
+    """The place in each dim of elements by their place among all, as a tuple."""
+    sizes, made = list(shape) if isinstance(shape, (tuple, list)) else [shape], []
+    for n in reversed(sizes):
+        made.append(_rows.remainder(indices, n))
+        indices = _rows.floor_divide(indices, n)
+    return tuple(reversed(made))
+
+
+define("argwhere", "Indices of elements that are not zero, as rows.", lambda input: _rows.nonzero(input))
 
 
 def item_of(x, key):

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products and decompositions of matrices."""
 
+import math
+
 from .. import _rows
-from ._shapes import to_shape
-from ._sizes import product, shape_of
-from ._table import torch_function
+from ._elements import conj
+from ._shapes import roll, to_shape, transpose
+from ._sizes import at_rank, dims_of, dtype_of, product, shape_of
+from ._table import define, torch_function
 
 
 def _require_ranks(name, *pairs):
@@ -106,3 +109,232 @@ def bilinear(input1, input2, weight, bias=None):
     left = to_shape(left, [*shape_of(input1)[:-1], out, b])
     made = _rows.sum(_rows.mul(left, to_shape(input2, [*shape_of(input2)[:-1], 1, b])), [-1])
     return made if bias is None else _rows.add(made, bias)
+
+
+def _turned(x):
+    return transpose(x, -2, -1)
+
+
+define("adjoint", "The conjugate transpose of matrices.", lambda input: conj(input, _turned))
+define("inner", "Sums of products along the last dims.", lambda input, other: _inner(input, other))
+define("vdot", "The sum of products of two vectors, the first one conjugated.", lambda input, other: dot(conj(input), other))
+define("addr", "beta * input + alpha * outer(vec1, vec2).",
+       lambda input, vec1, vec2, *, beta=1, alpha=1: _plus(input, outer(vec1, vec2), beta, alpha))  # fmt: skip
+define("addbmm", "beta * input + alpha * the sum of batch1 @ batch2.",
+       lambda input, batch1, batch2, *, beta=1, alpha=1: _plus(input, _rows.sum(bmm(batch1, batch2), [0]), beta, alpha))  # fmt: skip
+
+
+def _inner(input, other):
+    if not shape_of(input) or not shape_of(other):
+        return _rows.mul(input, other)
+    return tensordot(input, other, ([-1], [-1]))
+
+
+@torch_function()
+def tensordot(a, b, dims=2):
+    """Sums of products along the last dims of a and the first ones of b, or along two lists of dims."""
+    ranks = [len(shape_of(a)), len(shape_of(b))]
+    if isinstance(dims, int):
+        if not 0 <= dims <= min(ranks):
+            raise ValueError(f"tensordot: dims is {dims}, expected 0 to {min(ranks)}")
+        dims = (range(ranks[0] - dims, ranks[0]), range(dims))
+    da, db = (dims_of(list(each) if not isinstance(each, int) else each, rank) for each, rank in zip(dims, ranks))
+    sizes = [[shape_of(x)[d] for d in ds] for x, ds in ((a, da), (b, db))]
+    if sizes[0] != sizes[1]:
+        raise ValueError(f"tensordot: the dims have the sizes {sizes[0]} and {sizes[1]}")
+    free = [[d for d in range(rank) if d not in ds] for rank, ds in zip(ranks, (da, db))]
+    kept = [[shape_of(x)[d] for d in ds] for x, ds in zip((a, b), free)]
+    left = to_shape(_rows.permute(a, free[0] + da), [product(kept[0]), product(sizes[0])])
+    right = to_shape(_rows.permute(b, db + free[1]), [product(sizes[0]), product(kept[1])])
+    return to_shape(_rows.matmul(left, right), [*kept[0], *kept[1]])
+
+
+@torch_function()
+def kron(input, other):
+    """The Kronecker product."""
+    rank = max(len(shape_of(input)), len(shape_of(other)))
+    a, b = ([1] * (rank - len(shape_of(x))) + list(shape_of(x)) for x in (input, other))
+    left, right = ([n for size in a for n in (size, 1)], [n for size in b for n in (1, size)])
+    return to_shape(_rows.mul(to_shape(input, left), to_shape(other, right)), [product(pair) for pair in zip(a, b)])
+
+
+@torch_function()
+def cross(input, other, dim=None):
+    """The cross product of vectors of 3 elements along a dim; without one, the first of size 3."""
+    if dim is None:
+        dim = next((d for d, n in enumerate(shape_of(input)) if n == 3), None)
+        if dim is None:
+            raise ValueError(f"cross: no dim of {list(shape_of(input))} has 3 elements")
+    d = at_rank(dim, len(shape_of(input)))
+    if len(shape_of(input)) != len(shape_of(other)) or shape_of(input)[d] != 3 or shape_of(other)[d] != 3:
+        raise ValueError(f"cross: input is {list(shape_of(input))}, other {list(shape_of(other))}; expected 3 elements along dim {d}")
+    a, b = (lambda x: roll(x, -1, d)), (lambda x: roll(x, -2, d))
+    return _rows.sub(_rows.mul(a(input), b(other)), _rows.mul(b(input), a(other)))
+
+
+# -- Sums of products by letters ------------------------------------------------------------------
+
+
+def _letters(equation, shapes):
+    """The letters of each operand and of the result; an ellipsis becomes letters of its own."""
+    text = equation.replace(" ", "")
+    terms, arrow, result = text.partition("->")
+    terms = terms.split(",")
+    if len(terms) != len(shapes):
+        raise ValueError(f"einsum: '{equation}' has {len(terms)} operands, {len(shapes)} are given")
+    widths, marks = [], [chr(0x100 + i) for i in range(64)]
+    for term, shape in zip(terms, shapes):
+        widths.append(len(shape) - len(term.replace("...", "")))
+        if widths[-1] < 0 or widths[-1] > 0 and "..." not in term:
+            raise ValueError(f"einsum: '{term}' of '{equation}' does not fit an operand of {len(shape)} dims")
+    wide = max([width for width, term in zip(widths, terms) if "..." in term], default=0)
+    terms = [term.replace("...", "".join(marks[wide - width : wide])) for term, width in zip(terms, widths)]
+    joined = "".join(terms)
+    if not arrow:
+        result = "..." + "".join(sorted(each for each in set(joined) if joined.count(each) == 1 and each not in marks))
+    result = result.replace("...", "".join(marks[:wide]))
+    for each in joined + result:
+        if not (each in marks or each.isascii() and each.isalpha()):
+            raise ValueError(f"einsum: '{equation}' has '{each}' in place of a letter")
+    for each in result:
+        if result.count(each) > 1 or each not in joined:
+            raise ValueError(f"einsum: the result of '{equation}' has '{each}' twice, or no operand has it")
+    return terms, result
+
+
+def _diagonals(x, term):
+    """Equal letters of one operand as one."""
+    for each in dict.fromkeys(term):
+        while term.count(each) > 1:
+            a, b = term.index(each), term.rindex(each)
+            if shape_of(x)[a] != shape_of(x)[b]:
+                raise ValueError(f"einsum: '{each}' stands for {shape_of(x)[a]} and {shape_of(x)[b]} elements")
+            x, term = _rows.diagonal(x, 0, a, b), term[:a] + term[a + 1 : b] + term[b + 1 :] + each
+    return x, term
+
+
+def _summed(x, term, kept):
+    gone = [d for d, each in enumerate(term) if each not in kept]
+    return (_rows.sum(x, gone) if gone else x), "".join(each for each in term if each in kept)
+
+
+def _contracted(x, term, y, other, kept):
+    """The products of two operands as one matrix product, summed over the letters that are not kept."""
+    x, term = _summed(x, term, kept | set(other))
+    y, other = _summed(y, other, kept | set(term))
+    if not set(term) & set(other) - kept:  # no sum
+        letters = "".join(dict.fromkeys(term + other))
+        return _rows.mul(_placed(x, term, letters), _placed(y, other, letters)), letters
+    size = {}
+    for tensor, word in ((x, term), (y, other)):
+        for each, n in zip(word, shape_of(tensor)):
+            if size.get(each, 1) in (1, n):
+                size[each] = n
+            elif n != 1:
+                raise ValueError(f"einsum: '{each}' stands for {size[each]} and {n} elements")
+    both = [each for each in term if each in other]
+    rows, batch, summed = ([e for e in term if e not in other], [e for e in both if e in kept], [e for e in both if e not in kept])
+    columns = [e for e in other if e not in term]
+
+    def form(tensor, word, *groups):
+        wide = [size[each] for group in groups for each in group]
+        tensor = _rows.permute(tensor, [word.index(each) for group in groups for each in group])
+        tensor = tensor if list(shape_of(tensor)) == wide else _rows.expand(tensor, wide)
+        return to_shape(tensor, [product([size[each] for each in group]) for group in groups])
+
+    made = _rows.matmul(form(x, term, batch, rows, summed), form(y, other, batch, summed, columns))
+    letters = batch + rows + columns
+    return to_shape(made, [size[each] for each in letters]), "".join(letters)
+
+
+def _placed(x, term, letters):
+    """The operand with a dim for each letter, of size 1 for those it lacks."""
+    x = _rows.permute(x, [term.index(each) for each in letters if each in term])
+    sizes = iter(shape_of(x))
+    return to_shape(x, [next(sizes) if each in term else 1 for each in letters])
+
+
+@torch_function()
+def einsum(equation, *operands):
+    """Sums of products: ``einsum("bij,bjk->bik", x, y)``."""
+    operands = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else list(operands)
+    if not operands:
+        raise ValueError("einsum: expected at least one operand")
+    terms, result = _letters(equation, [shape_of(each) for each in operands])
+    pairs = [_diagonals(x, term) for x, term in zip(operands, terms)]
+    made = pairs.pop(0)
+    while pairs:
+        kept = set(result).union(*(term for _, term in pairs[1:]))
+        made = _contracted(*made, *pairs.pop(0), kept)
+    x, term = _summed(*made, set(result))
+    return _rows.permute(x, [term.index(each) for each in result])
+
+
+# -- Inverses and solutions -----------------------------------------------------------------------
+
+
+def _require_square(name, x):
+    shape = shape_of(x)
+    if len(shape) < 2 or shape[-1] != shape[-2]:
+        raise ValueError(f"{name}: expected square matrices, the input is {list(shape)}")
+
+
+def _identity(x):
+    n = shape_of(x)[-1]
+    return _rows.expand(_rows.eye(n, n, dtype_of(x)), list(shape_of(x)))
+
+
+def _inverse(input):
+    _require_square("inverse", input)
+    return _rows.solve(input, _identity(input))
+
+
+@torch_function()
+def matrix_power(input, n):
+    """The product of n equal matrices; of their inverses for n < 0."""
+    _require_square("matrix_power", input)
+    x, made = (_inverse(input) if n < 0 else input), None
+    if n == 0:
+        return _identity(input)
+    n = abs(n)
+    while n:
+        if n % 2:
+            made = x if made is None else _rows.matmul(made, x)
+        n //= 2
+        x = _rows.matmul(x, x) if n else x
+    return made
+
+
+@torch_function()
+def chain_matmul(*matrices):
+    """The product of matrices."""
+    made = matrices[0]
+    for each in matrices[1:]:
+        made = mm(made, each)
+    return made
+
+
+@torch_function()
+def cholesky_solve(input, input2, upper=False):
+    """Solves A x = input for A = L L^T, where input2 is L, or with ``upper`` L^T."""
+    lower = _turned(input2) if upper else input2
+    y = _rows.solve_triangular(lower, input, upper=False)
+    return _rows.solve_triangular(_turned(lower), y, upper=True)
+
+
+@torch_function()
+def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False):
+    """Solves A x = input for a triangular A: the solution and A."""
+    a, is_upper = (_turned(A), not upper) if transpose else (A, upper)
+    return _rows.solve_triangular(a, input, upper=is_upper, unitriangular=unitriangular), A
+
+
+def _logdet(input):
+    sign, size = _rows.slogdet(input)
+    return _rows.where(_rows.lt(sign, 0), math.nan, size)
+
+
+define("inverse", "The inverses of square matrices.", lambda input: _inverse(input))
+define("logdet", "The logarithm of determinants; NaN for negative ones.", lambda input: _logdet(input))
+define("cholesky_inverse", "The inverse of A = L L^T, where the input is L, or with ``upper`` L^T.",
+       lambda input, upper=False: cholesky_solve(_identity(input), input, upper))  # fmt: skip

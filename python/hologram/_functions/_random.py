@@ -3,11 +3,13 @@
 
 import math
 
+import numpy as np
+
 from .. import _rows
 from ._pools import require_eager
 from ._shapes import narrow, to_shape, unsqueeze
-from ._sizes import dtype_of, shape_of
-from ._table import functions, torch_function
+from ._sizes import dtype_of, shape_of, sizes_from
+from ._table import define, functions, torch_function
 
 
 def _stays(input, p, whole_channels=False):
@@ -104,17 +106,97 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     return _rows.add(_rows.sub(one_hot, still), y)
 
 
-def _in_place(name):
-    base = functions[name]
-    parameters = [each for each in base.__signature__.parameters.values() if each.name not in ("inplace", "out")]
-
-    def function(*args, **kwargs):
-        return base(*args, **kwargs, inplace=True)
-
-    function.__name__, function.__doc__ = f"{name}_", f"As {name}, written to the input."
-    function.__signature__ = base.__signature__.replace(parameters=parameters)
-    torch_function(own_name=f"{name}_")(function)
+# -- Draws of torch -------------------------------------------------------------------------------
 
 
-for _name in ("celu", "elu", "hardtanh", "leaky_relu", "relu", "rrelu", "selu", "threshold"):
-    _in_place(_name)
+def _drawn_like(name, row, input, dtype):
+    require_eager(name, "draws now", input)
+    return _rows.add(functions["zeros_like"](input, dtype=dtype), row(list(shape_of(input)), dtype or dtype_of(input)))
+
+
+def _whole(name, low, high, sizes, dtype):
+    if not low < high:
+        raise ValueError(f"{name}: low is {low}, high is {high}; expected low < high")
+    drawn = _rows.floor(_rows.mul(_rows.rand(sizes, "float64"), float(high - low)))
+    return _rows.cast(_rows.add(_rows.cast(drawn, "int64"), low), dtype or "int64")
+
+
+@torch_function()
+def randint(low, high=None, size=None, *, dtype=None):
+    """Whole numbers from low up to, without, high: ``randint(high, size)`` starts at 0."""
+    if size is None and isinstance(high, (tuple, list)):
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    if size is None:
+        raise TypeError("randint() needs 'size': randint(high, size) or randint(low, high, size)")
+    return _whole("randint", low, high, sizes_from([size]), dtype)
+
+
+@torch_function()
+def randint_like(input, low=0, high=None, *, dtype=None):
+    """Whole numbers from low up to, without, high, of the shape and dtype of the input."""
+    low, high = (0, low) if high is None else (low, high)
+    require_eager("randint_like", "draws now", input)
+    return _rows.add(functions["zeros_like"](input, dtype=dtype), _whole("randint_like", low, high, list(shape_of(input)), dtype or dtype_of(input)))
+
+
+@torch_function()
+def randperm(n, *, dtype=None):
+    """The numbers from 0 up to, without, n in random order."""
+    return _rows.cast(_rows.sort(_rows.rand([n], "float64"), -1, False)[1], dtype or "int64")
+
+
+@torch_function()
+def normal(mean, std=1.0, size=None):
+    """Normal numbers. ``mean`` and ``std`` are tensors or numbers; ``size`` is given with numbers."""
+    numbers = [isinstance(each, (int, float)) for each in (mean, std)]
+    if all(numbers):
+        if size is None:
+            raise TypeError("normal() needs 'size' if mean and std are numbers")
+        drawn = _rows.randn(sizes_from([size]), "float32")
+    else:
+        require_eager("normal", "draws now", mean, std)
+        shape = np.broadcast_shapes(*(shape_of(each) for each, number in zip((mean, std), numbers) if not number))
+        drawn = _rows.randn(list(shape), dtype_of(std if numbers[0] else mean))
+    return _rows.add(_rows.mul(drawn, std if not numbers[1] else float(std)), mean if not numbers[0] else float(mean))
+
+
+@torch_function()
+def bernoulli(input, p=None):
+    """1 with the probability in the input, or ``p``, otherwise 0."""
+    drawn = _drawn_like("bernoulli", _rows.rand, input, "float64")
+    return _rows.cast(_rows.lt(drawn, input if p is None else p), dtype_of(input))
+
+
+@torch_function()
+def multinomial(input, num_samples, replacement=False):
+    """Indices drawn by weights, along the last dim."""
+    shape = shape_of(input)
+    if len(shape) not in (1, 2):
+        raise ValueError(f"multinomial: expected 1 or 2 dims, the input is {list(shape)}")
+    require_eager("multinomial", "draws now", input)
+    weights = _rows.cast(input, "float64")
+    least = _rows.amin(weights, []).item()
+    if not least >= 0 or not math.isfinite(_rows.sum(weights, []).item()):
+        raise ValueError("multinomial: expected finite weights from 0")
+    if not replacement and num_samples > shape[-1]:
+        raise ValueError(f"multinomial: {num_samples} of {shape[-1]} are drawn without replacement")
+    few = 1 if replacement else num_samples
+    if _rows.amin(_rows.sum(_rows.cast(_rows.gt(weights, 0), "int64"), [-1]), []).item() < few:
+        raise ValueError(f"multinomial: expected at least {few} weights above 0 per row")
+    if replacement:
+        ends = _rows.cumsum(weights, -1)
+        total = narrow(ends, -1, shape[-1] - 1, 1)
+        drawn = _rows.mul(_rows.rand([*shape[:-1], num_samples], "float64"), total)
+        found = _rows.searchsorted(ends, drawn, right=True)
+        last = functions["argmax"](_rows.ge(ends, total), -1, True)  # rounding may reach the end
+        return _rows.minimum(found, last)
+    waits = _rows.div(_rows.neg(_rows.log1p(_rows.neg(_rows.rand(list(shape), "float64")))), weights)  # Efraimidis, Spirakis 2006
+    return _rows.topk(waits, num_samples, -1, False)[1]
+
+
+define("rand_like", "Uniform numbers in [0, 1), of the shape and dtype of the input.",
+       lambda input, *, dtype=None: _drawn_like("rand_like", _rows.rand, input, dtype))  # fmt: skip
+define("randn_like", "Normal numbers, of the shape and dtype of the input.",
+       lambda input, *, dtype=None: _drawn_like("randn_like", _rows.randn, input, dtype))  # fmt: skip

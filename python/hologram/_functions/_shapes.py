@@ -4,8 +4,8 @@
 import operator
 
 from .. import _rows
-from ._sizes import at_rank, dims_of, plus, product, resolved, shape_of, sizes_from
-from ._table import torch_function
+from ._sizes import at_rank, dims_of, dtype_of, plus, product, resolved, shape_of, sizes_from
+from ._table import define, torch_function
 
 
 def to_shape(x, sizes):
@@ -251,11 +251,21 @@ def stack(tensors, dim=0):
     return _rows.concat([unsqueeze(each, dim) for each in tensors], at_rank(dim, len(shape_of(tensors[0])) + 1))
 
 
-@torch_function()
-def atleast_1d(*tensors):
-    """Tensors of rank 0 as rank 1."""
-    made = [each if shape_of(each) else to_shape(each, [1]) for each in sizes_or_tensors(tensors)]
-    return made[0] if len(made) == 1 else tuple(made)
+def _at_least(rank):
+    def widened(x):
+        n, shape = len(shape_of(x)), shape_of(x)
+        return x if n >= rank else to_shape(x, [*[1] * (rank - n - (rank == 3 and n > 0)), *shape, *[1] * (rank == 3 and n > 0)])
+
+    def function(*tensors):
+        made = [widened(each) for each in sizes_or_tensors(tensors)]
+        return made[0] if len(made) == 1 and not (tensors and isinstance(tensors[0], (tuple, list))) else tuple(made)
+
+    define(f"atleast_{rank}d", f"Tensors of lower rank as rank {rank}.", function)
+    return widened
+
+
+_at_least(1)
+_as_matrix, _as_cube = _at_least(2), _at_least(3)
 
 
 def sizes_or_tensors(tensors):
@@ -269,10 +279,10 @@ def hstack(tensors):
     return cat(made, min(1, len(shape_of(made[0])) - 1))
 
 
-@torch_function("row_stack")
-def vstack(tensors):
-    """Joins along dim 0; tensors of rank 1 are rows."""
-    return cat([each if len(shape_of(each)) > 1 else to_shape(each, [1, product(shape_of(each))]) for each in tensors])
+define("vstack", "Joins along dim 0; tensors of rank 1 are rows.", lambda tensors: cat([_as_matrix(each) for each in tensors]), "row_stack")
+define("dstack", "Joins along dim 2; tensors of lower rank have one layer.", lambda tensors: cat([_as_cube(each) for each in tensors], 2))
+define("column_stack", "Joins along dim 1; tensors of rank 1 are columns.", lambda tensors: cat(
+       [each if len(shape_of(each)) > 1 else to_shape(each, [product(shape_of(each)), 1]) for each in tensors], 1))  # fmt: skip
 
 
 def part(x, dim, start, end, step=1):
@@ -346,6 +356,41 @@ def split(tensor, split_size_or_sections, dim=0):
     return _cut(tensor, d, [min(given, size - at) for at in range(0, size, given)])
 
 
+define("split_with_sizes", "Pieces of the sizes in a list, as a tuple.", lambda input, split_sizes, dim=0: split(input, list(split_sizes), dim))
+
+
+@torch_function()
+def tensor_split(input, indices_or_sections, dim=0):
+    """Pieces of nearly equal size, or cut at the indices in a list, as a tuple."""
+    d, size = _known_size("tensor_split", input, dim)
+    given = indices_or_sections
+    if isinstance(given, int):
+        if given < 1:
+            raise ValueError(f"tensor_split: the number of pieces is {given}, expected at least 1")
+        cuts = [i * (size // given) + min(i, size % given) for i in range(1, given)]
+    else:
+        cuts = [operator.index(each) for each in given]
+    return tuple(bounded(input, d, start, end) for start, end in zip([0, *cuts], [*cuts, size]))
+
+
+def _split_along(name, dim, least):
+    def function(input, indices_or_sections):
+        rank = len(shape_of(input))
+        if rank < least:
+            raise ValueError(f"{name}: expected at least {least} dims, the input is {list(shape_of(input))}")
+        d, given = (0 if rank == 1 else dim), indices_or_sections
+        size = shape_of(input)[d]
+        if isinstance(given, int) and (given < 1 or not isinstance(size, str) and size % given):
+            raise ValueError(f"{name}: dim {d} has {size} elements, which {given} does not divide")
+        return tensor_split(input, given, d)
+
+    define(name, f"Pieces along dim {dim}, of one size or cut at the indices in a list, as a tuple.", function)
+
+
+for _name, _dim, _least in (("hsplit", 1, 1), ("vsplit", 0, 2), ("dsplit", 2, 3)):
+    _split_along(_name, _dim, _least)
+
+
 @torch_function()
 def chunk(input, chunks, dim=0):
     """At most ``chunks`` pieces of equal size, the last one may be smaller, as a tuple."""
@@ -417,3 +462,96 @@ def pixel_unshuffle(input, downscale_factor):
     wide = to_shape(input, [*front, c, h // r, r, w // r, r])
     n = len(front)
     return to_shape(_rows.permute(wide, [*range(n), n, n + 2, n + 4, n + 1, n + 3]), [*front, c * r * r, h // r, w // r])
+
+
+@torch_function()
+def rot90(input, k=1, dims=(0, 1)):
+    """Turns by 90 degrees, k times, from the first dim to the second."""
+    a, b = dims_of(dims, len(shape_of(input)))
+    return [lambda: input, lambda: flip(swapaxes(input, a, b), a), lambda: flip(input, a, b), lambda: flip(swapaxes(input, a, b), b)][k % 4]()
+
+
+@torch_function()
+def meshgrid(*tensors, indexing=None):
+    """The coordinates of a grid, as a tuple; ``indexing`` is "ij" or "xy"."""
+    tensors = [each if shape_of(each) else to_shape(each, [1]) for each in sizes_or_tensors(tensors)]
+    if indexing not in (None, "ij", "xy"):
+        raise ValueError(f"meshgrid: indexing is {indexing!r}, expected 'ij' or 'xy'")
+    if any(len(shape_of(each)) != 1 for each in tensors):
+        raise ValueError(f"meshgrid: expected tensors of at most 1 dim, they are {[list(shape_of(each)) for each in tensors]}")
+    is_turned = indexing == "xy" and len(tensors) > 1
+    if is_turned:
+        tensors[:2] = tensors[1::-1]
+    sizes = [shape_of(each)[0] for each in tensors]
+    made = [_rows.expand(to_shape(x, [n if i == d else 1 for i, n in enumerate(sizes)]), sizes) for d, x in enumerate(tensors)]
+    return tuple(made[1::-1] + made[2:] if is_turned else made)
+
+
+@torch_function()
+def cartesian_prod(*tensors):
+    """All combinations of one element of each tensor, as rows."""
+    if len(tensors) == 1:
+        return tensors[0]
+    return stack([ravel(each) for each in meshgrid(*tensors)], 1)
+
+
+@torch_function()
+def combinations(input, r=2, with_replacement=False):
+    """All combinations of r elements, as rows."""
+    import itertools
+
+    import numpy as np
+
+    chosen = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    if len(shape_of(input)) != 1:
+        raise ValueError(f"combinations: expected 1 dim, the input is {list(shape_of(input))}")
+    if r == 0:
+        return part(input, 0, 0, 0)
+    places = np.array(list(chosen(range(shape_of(input)[0]), r)), np.int64).reshape(-1, r)
+    return to_shape(_rows.index_select(input, places.reshape(-1), 0), places.shape)
+
+
+@torch_function()
+def block_diag(*tensors):
+    """A matrix of blocks on its diagonal, zero elsewhere."""
+    blocks = [_as_matrix(each) for each in tensors]
+    rows, before, width = [], 0, sum(shape_of(each)[1] for each in blocks)
+    for each in blocks:
+        size = shape_of(each)[1]
+        rows.append(_rows.pad(each, [0, 0, before, width - before - size]))
+        before += size
+    return cat(rows)
+
+
+@torch_function()
+def diag_embed(input, offset=0, dim1=-2, dim2=-1):
+    """Matrices with the last dim on their diagonals."""
+    shape = shape_of(input)
+    a, b = at_rank(dim1, len(shape) + 1, "dim1"), at_rank(dim2, len(shape) + 1, "dim2")
+    if a == b:
+        raise ValueError(f"diag_embed: dim1 and dim2 are both {a}")
+    n = shape[-1] + abs(offset)
+    sizes = [n if d in (a, b) else None for d in range(len(shape) + 1)]
+    rest = iter(shape[:-1])
+    zeros = _rows.expand(_rows.cast(to_shape(_rows.full([1], 0.0, "float32"), [1] * len(sizes)), dtype_of(input)),
+                         [next(rest) if each is None else each for each in sizes])  # fmt: skip
+    return _rows.diagonal_scatter(zeros, input, offset, a, b)
+
+
+@torch_function()
+def diag(input, diagonal=0):
+    """A matrix with the input on its diagonal, or the diagonal of a matrix."""
+    rank = len(shape_of(input))
+    if rank not in (1, 2):
+        raise ValueError(f"diag: expected 1 or 2 dims, the input is {list(shape_of(input))}")
+    return diag_embed(input, diagonal) if rank == 1 else _rows.diagonal(input, diagonal)
+
+
+define("diagflat", "A matrix with all elements on its diagonal.", lambda input, offset=0: diag_embed(ravel(input), offset))
+define("broadcast_shapes", "The shape of the result of tensors of these shapes.", lambda *shapes: _shared(shapes))
+
+
+def _shared(shapes):
+    import numpy as np
+
+    return np.broadcast_shapes(*shapes)

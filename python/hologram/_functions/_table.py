@@ -13,8 +13,9 @@ from .. import _rows
 functions = {}  # by name
 _made = {}  # (function, signature without out) by name
 
-# PyTorch accepts numpy's names of these parameters.
-_NUMPY_WORDS = {"x": "input", "a": "input", "x1": "input", "x2": "other", "axis": "dim", "keepdims": "keepdim"}
+# PyTorch accepts these names of parameters too, of numpy and of its overloads.
+_OTHER_WORDS = {"x": "input", "a": "input", "x1": "input", "x2": "other", "axis": "dim", "keepdims": "keepdim",
+                "sections": "indices_or_sections", "indices": "indices_or_sections"}  # fmt: skip
 
 _UNARY = """
 abs acos acosh asin asinh atan atanh bitwise_not ceil cos cosh detach digamma erf erfc erfinv exp exp2 expm1 floor frac isfinite
@@ -97,8 +98,11 @@ def into(result, out, name):
         raise ValueError(f"{name}: out= names no tensor")
     if len(places) != len(results):
         raise ValueError(f"{name}: out= has {len(places)} arrays, the results are {len(results)}")
-    for each, place in zip(results, places):
-        _rows.contiguous(each, out=place)
+    try:
+        for each, place in zip(results, places):
+            _rows.contiguous(each, out=place)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}{str(error).removeprefix('contiguous')}") from None
     return out
 
 
@@ -126,7 +130,7 @@ def _add(name, function, signature, doc=None, row=None):
         if is_plain and out is None and not kwargs and least <= len(args) <= most:  # the usual call, without checks
             return function(*args)
         for key in kwargs.keys() - known:
-            word = _NUMPY_WORDS.get(key)
+            word = _OTHER_WORDS.get(key)
             if word not in known or word in kwargs:
                 raise TypeError(f"{name}() has no argument '{key}': {name}{shown}")
             kwargs[word] = kwargs.pop(key)
@@ -168,6 +172,12 @@ def torch_function(*names, row=None, own_name=None):
         return function
 
     return add
+
+
+def define(name, doc, function, *names):
+    """Adds a function of one line, and its aliases."""
+    function.__doc__ = doc
+    torch_function(*names, own_name=name)(function)
 
 
 def _row_function(line):
