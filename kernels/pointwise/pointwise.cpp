@@ -40,6 +40,7 @@ struct PointwisePlan {
   DType dtypes[kMaxOperands] = {};
   GatherRow gather_row[kMaxOperands] = {};
   bool linear[kMaxOperands] = {};   // elements are contiguous and in order
+  bool number[kMaxOperands] = {};   // one element, which the block reads in place
   bool widened[kMaxOperands] = {};  // 16-bit floats that the block reads as f32
   DType out_dtype = f32;
   bool narrowed = false;  // the block writes f32, and the output stores 16-bit floats
@@ -181,7 +182,7 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
   const std::byte* base[kMaxOperands];
   for (int k = 0; k < plan.inputs; ++k) {
     base[k] = static_cast<const std::byte*>(c.in(plan.source[k]).data);
-    x[k] = base[k] + begin * size_of(plan.dtypes[k]);
+    x[k] = plan.number[k] ? base[k] : base[k] + begin * size_of(plan.dtypes[k]);
   }
   if (plan.all_direct) return plan.block(y, x, end - begin, params);
   alignas(64) std::byte buffers[kMaxOperands + 1][kBlockSize * 8];
@@ -197,6 +198,7 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
     int64_t n = std::min(plan.chunk, end - at);
     if (by_row) n = std::min(n, inner - index[plan.rank - 1]);
     for (int k = 0; k < plan.inputs; ++k) {
+      if (plan.number[k]) continue;
       if (plan.linear[k] && !plan.widened[k]) {
         x[k] = base[k] + at * size_of(plan.dtypes[k]);
       } else if (plan.repeats[k]) {
@@ -459,7 +461,10 @@ Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& para
   for (int k = 0; k < plan.inputs; ++k) {
     plan.gather_row[k] = gather_row_of(plan.dtypes[k]);
     plan.linear[k] = plan.strides[k] == dense;
-    plan.all_direct = plan.all_direct && plan.linear[k] && !plan.widened[k];
+    const bool is_single = plan.strides[k] == Sizes(plan.rank, 0);
+    plan.number[k] = is_single && !plan.widened[k] && (params.same >> k & 1) != 0;
+    plan.all_direct =
+        plan.all_direct && (plan.number[k] || plan.linear[k]) && !plan.widened[k];
   }
   choose_chunk(plan);
   choose_tiles(plan);

@@ -337,8 +337,8 @@ void dequantize(void* y, const void* const* x, int64_t n, const PointwiseParams&
   are_same(params, 1, 2) ? dequantize_of<T, true>(y, x, n) : dequantize_of<T, false>(y, x, n);
 }
 
-// Stores approximate quotients, rounded to whole numbers, plus `zero`, between the limits of
-// params, as bytes, if no error of a quotient can change the result.
+// Approximate quotients, rounded to whole numbers, plus `zero`, between the limits of params, as
+// bytes, if no error of a quotient can change the result.
 class Levels {
  public:
   // error: of quotients between the limits.
@@ -352,14 +352,18 @@ class Levels {
     zero_ = hn::Set(DI(), fits ? static_cast<int32_t>(zero) : 0);
     most_rest_ = spread(fits ? 0.5 - error : -1);
   }
-  // x: NaN if the quotient is.
-  HWY_INLINE bool store(V quotient, V x, int count, uint8_t* to) const {
+  // The level, in the low bits of a float. Raises `distance` to that of the quotient.
+  HWY_INLINE V rounded(V quotient, V& distance) const {
     const V large = hn::Set(D(), 0x1.8p23F);  // leaves a float no bits for a fraction
-    const V limited = hn::Min(hn::Max(quotient, low_), high_), moved = hn::Add(limited, large);
-    const V rest = hn::Abs(hn::Sub(limited, hn::Sub(moved, large)));
-    if (!hn::AllTrue(D(), hn::And(hn::Lt(rest, most_rest_), hn::Eq(x, x)))) return false;
-    store_low_bytes(hn::Add(hn::BitCast(DI(), moved), zero_), count, to);
-    return true;
+    const V limited = hn::Min(hn::Max(quotient, low_), high_), level = hn::Add(limited, large);
+    distance = hn::Max(distance, hn::Abs(hn::Sub(limited, hn::Sub(level, large))));
+    return level;
+  }
+  HWY_INLINE bool is_sure(V distance) const {
+    return hn::AllTrue(D(), hn::Lt(distance, most_rest_));
+  }
+  HWY_INLINE void store(V level, int count, uint8_t* to) const {
+    store_low_bytes(hn::Add(hn::BitCast(DI(), level), zero_), count, to);
   }
 
  private:
@@ -380,7 +384,9 @@ HWY_INLINE void quantize_of(void* y, const void* const* x, int64_t n,
   for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
     const V number = load_part(D(), static_cast<const float*>(x[0]) + i, count);
     auto* const to = static_cast<uint8_t*>(y) + i;
-    if (kSame && levels.store(hn::Mul(number, reciprocal), number, count, to)) return;
+    V distance = hn::IfThenElse(hn::Eq(number, number), hn::Zero(D()), spread(1));
+    const V level = levels.rounded(hn::Mul(number, reciprocal), distance);
+    if (kSame && levels.is_sure(distance)) return levels.store(level, count, to);
     const V rounded = hn::Round(quotient_of(number, scale(i, count)));
     store_bytes(limited(hn::Add(rounded, zero(i, count))), count, to);
   });
@@ -405,17 +411,38 @@ void quantized_sum(void* y, const void* const* x, int64_t n, const PointwisePara
   const Levels levels(params, number(7), is_near ? most * 0x1p-20 + 0x1p-20 : 1);
   const V a_part = spread(a_factor), b_part = spread(b_factor),
           start = spread(-a_factor * number(1) - b_factor * number(4));
-  // The compiler would round a product and a sum of it at once; it leaves those of MulAdd.
-  const V one = spread(1);
-  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
+  auto* const to = static_cast<uint8_t*>(y);
+  const auto level_of = [&](int64_t i, int count, V& distance) HWY_ATTR {
     const V a = floats_of(static_cast<const A*>(x[0]) + i, count),
             b = floats_of(static_cast<const B*>(x[3]) + i, count);
-    auto* const to = static_cast<uint8_t*>(y) + i;
-    if (levels.store(hn::MulAdd(a, a_part, hn::MulAdd(b, b_part, start)), a, count, to)) return;
+    return levels.rounded(hn::MulAdd(a, a_part, hn::MulAdd(b, b_part, start)), distance);
+  };
+  const V one = spread(1);
+  const auto store = [&](int64_t i, int count) HWY_ATTR {
+    V distance = hn::Zero(D());
+    const V level = level_of(i, count, distance);
+    if (levels.is_sure(distance)) return levels.store(level, count, to + i);
+    const V a = floats_of(static_cast<const A*>(x[0]) + i, count),
+            b = floats_of(static_cast<const B*>(x[3]) + i, count);
+    // The compiler would round a product and a sum of it at once; it leaves those of MulAdd.
     const V sum = hn::MulAdd(hn::Mul(hn::Sub(a, a_zero), a_scale), one,
                              hn::Mul(hn::Sub(b, b_zero), b_scale));
-    store_bytes(limited(hn::Add(hn::Round(quotient_of(sum, scale)), zero)), count, to);
-  });
+    store_bytes(limited(hn::Add(hn::Round(quotient_of(sum, scale)), zero)), count, to + i);
+  };
+  constexpr int kVectors = 4;  // whose distances are compared at once
+  int64_t i = 0;
+  for (; i + kVectors * kLanes <= n; i += kVectors * kLanes) {
+    V distance = hn::Zero(D()), level[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) level[v] = level_of(i + v * kLanes, kLanes, distance);
+    const bool is_sure = levels.is_sure(distance);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors && is_sure; ++v)
+      levels.store(level[v], kLanes, to + i + v * kLanes);
+#pragma GCC unroll 1
+    for (int v = 0; v < kVectors && !is_sure; ++v) store(i + v * kLanes, kLanes);
+  }
+  for (; i < n; i += kLanes) store(i, static_cast<int>(std::min<int64_t>(kLanes, n - i)));
 }
 
 #if HWY_TARGET == HWY_AVX3

@@ -5,6 +5,7 @@
 #include "hg/pointwise_program.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -33,7 +34,8 @@ struct Call {
 };
 struct Program {
   int inputs = 0;
-  int64_t in_size[PointwiseProgram::kMostInputs] = {};
+  int64_t in_size[PointwiseProgram::kMostInputs] = {};  // 0: only the first element is read
+  uint32_t same = 0;                                    // bit k: so it is with input k
   int64_t out_size = 0;
   int64_t piece = kShortest;  // elements
   std::vector<Call> calls;
@@ -135,8 +137,7 @@ class Parts {
         adds(part, parts);
       else
         dequantizes(part);
-      for (size_t i = 0; i < part.args.size(); ++i)
-        if (is_number(part.args[i])) part.params.same |= 1U << i;
+      if (part.block != nullptr) mark_same(part);
       // The steps before the last one follow each other, but perhaps not immediately.
       std::erase_if(parts, [&](const Part& each) { return absorbed_[each.step]; });
       parts.push_back(std::move(part));
@@ -148,6 +149,16 @@ class Parts {
   using Step = PointwiseProgram::Step;
 
   size_t at(int arg) const { return static_cast<size_t>(arg - text_.input_count); }
+  // Blocks of quantization read numbers only if all operands but the tensors, x[0] and x[3], are.
+  void mark_same(Part& part) const {
+    uint32_t same = 0;
+    for (size_t i = 0; i < part.args.size(); ++i) {
+      if (i == 0 || i == 3) continue;
+      if (!is_number(part.args[i])) return;
+      same |= 1U << i;
+    }
+    part.params.same = same;
+  }
   bool is_number(int arg) const {
     return arg >= 0 && arg < text_.input_count && c_.in(arg).count() == 1;
   }
@@ -280,8 +291,18 @@ Result<std::shared_ptr<const Program>> program_of(const PrepareContext& c, Point
       if (const size_t at = parts[j].step; last_reader[at] == k && slot_of[at] >= 0)
         taken[slot_of[at]] = false;
   }
-  const int64_t most = std::max<int64_t>(1, 1 + *std::max_element(slot_of.begin(), slot_of.end()));
-  program->piece = std::min(kLongest, kMostSlots * kShortest / most);
+  const int64_t most = 1 + *std::max_element(slot_of.begin(), slot_of.end());
+  program->piece = most == 0 ? std::numeric_limits<int64_t>::max()
+                             : std::min(kLongest, kMostSlots * kShortest / most);
+  for (int k = 0; k < program->inputs; ++k) {
+    bool is_same = c.in(k).count() == 1;
+    for (const Call& call : program->calls)
+      for (int i = 0; i < call.count; ++i)
+        is_same = is_same && (call.from[i] != k || (call.params.same >> i & 1) != 0);
+    if (!is_same) continue;
+    program->same |= 1U << k;
+    program->in_size[k] = 0;
+  }
   return std::shared_ptr<const Program>(std::move(program));
 }
 
@@ -295,6 +316,7 @@ Status plan_blocks(PrepareContext& c, std::shared_ptr<const Program> program) {
   if (is_plain) return prepare_block(c, first.block, first.params);
   PointwiseParams params;
   params.program = program.get();
+  params.same = program->same;
   return prepare_block(c, &run_program, params, std::move(program));
 }
 
