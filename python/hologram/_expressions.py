@@ -14,6 +14,8 @@ def evaluate(vars, device=None):
     """
     if device not in (None, "vulkan"):
         raise ValueError(f"evaluate: device is 'vulkan', or None for that of the leaves; it is {device!r}")
+    if not isinstance(vars, (list, tuple)) or not all(isinstance(each, _core.Var) for each in vars):
+        raise TypeError("evaluate takes a list of Vars; the value of one is its numpy()")
     executor = _vulkan() if device == "vulkan" else None
     if device == "vulkan" and executor is None:
         executor = Executor("vulkan")  # says why there is none

@@ -114,6 +114,21 @@ def _tolist(self):
     return self.numpy().tolist()
 
 
+def _as_number(convert):
+    def number(self):
+        return convert(self.numpy().item())
+
+    number.__doc__ = f"The only element, as {convert.__name__}."
+    return number
+
+
+def _length(self):
+    """The first size."""
+    if not self.shape:
+        raise TypeError("len() of a tensor without dims")
+    return self.shape[0]
+
+
 def _operator(row, reverse=False):
     if reverse:
         return lambda self, other: _rows.function_of(row)(other, self)
@@ -172,10 +187,15 @@ def _install(kind):
         kind.__array_priority__ = 1000
         kind.__array_ufunc__ = None
         kind._followed = None  # the torch tensor that autograd tracks
-        for function in (_backward, _requires_grad_, _detach, _item, _tolist):
+        for function in (_backward, _requires_grad_, _detach, _item):
             install(function.__name__.removeprefix("_"), function)
+        for word, convert in (("__float__", float), ("__int__", int), ("__complex__", complex)):
+            install(word, _as_number(convert))
+        install("__len__", _length)
         for name, function in (("requires_grad", _requires_grad), ("grad", _grad), ("grad_fn", _grad_fn)):
             setattr(kind, name, property(_method(kind, name, function)))
+    if kind is not _core.Value:
+        install("tolist", _tolist)
 
 
 def _unary(row):

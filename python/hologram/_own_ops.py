@@ -62,11 +62,15 @@ def register_op(signature=None, kernel=None, *, gradient=None, shape=None, pure=
     """
     if callable(signature) and kernel is None:
         signature, kernel = None, signature
+    if signature is not None and not isinstance(signature, str):
+        raise TypeError(f"register_op takes a signature, such as 'name(x) -> y', or a function, not a {type(signature).__name__}")
     if kernel is None:
+        if signature is not None:
+            _core.parse_signature(_with_words(signature))  # says now what is wrong with it
         return lambda function: register_op(signature, function, gradient=gradient, shape=shape, pure=pure)
     if signature is None:
         signature = _signature_of(kernel)
-    signature = re.sub(r"=\s*(True|False|None)\b", lambda word: word[0].lower(), signature)
+    signature = _with_words(signature)
     name, inputs, attributes, outputs, variadic_outputs = _core.parse_signature(signature)
     _check_names(name, inputs, attributes, outputs)
     input_names = [each for each, _ in inputs]
@@ -94,6 +98,11 @@ def register_op(signature=None, kernel=None, *, gradient=None, shape=None, pure=
     if not is_text and kernel.__doc__:
         made.__doc__ = f"{kernel.__doc__}\n\n{made.__doc__}"
     return made
+
+
+def _with_words(signature):
+    """The signature with the op table's words for Python's."""
+    return re.sub(r"=\s*(True|False|None)\b", lambda word: word[0].lower(), signature)
 
 
 _ATTRIBUTES = {bool: "bool", int: "int", float: "float", str: "str", list[int]: "int[]", list[float]: "float[]",

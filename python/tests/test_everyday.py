@@ -387,3 +387,19 @@ def test_vjp_without_seeds():
     da, db = pullback((np.array([1.0, 10.0]), np.float64(100)))
     np.testing.assert_array_equal(da, [103, 150])
     np.testing.assert_array_equal(db, [1, 20])
+
+
+def test_a_tensor_of_one_element_is_a_number():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for tensor in (hg.from_numpy(x), hg.Var(x)):
+        assert float(tensor[1, 2]) == 5.0 and int(tensor[0, 1]) == 1 and len(tensor) == 2 and tensor.tolist() == x.tolist()
+        assert tensor[1, 0].item() == 3.0
+    with pytest.raises(ValueError, match="size 1"):
+        float(hg.from_numpy(x))
+    with pytest.raises(TypeError, match="without dims"):
+        len(hg.from_numpy(np.float32(2)))
+    with pytest.raises(TypeError, match="evaluate takes a list of Vars"):
+        hg.evaluate(hg.Var(x))
+    for call in (lambda: hg.register_op(3), lambda: hg.register_op("no signature")):
+        with pytest.raises((TypeError, ValueError), match="signature"):
+            call()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers compared with torch's."""
 
+import numpy as np
 import pytest
 
 import hologram as hg
@@ -50,6 +51,29 @@ def test_the_adaptive_softmax_predicts():
         assert torch.equal(ours.predict(x), theirs.predict(x))
         torch.testing.assert_close(ours.log_prob(x), theirs.log_prob(x))
         torch.testing.assert_close(ours.log_prob(x).exp().sum(1), torch.ones(50))
+
+
+def test_every_layer_takes_numpy_arrays():
+    """They become torch tensors, as the results are, with and without parameters, gradients and odd strides."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((4, 8)).astype(np.float32)
+    image, odd = rng.standard_normal((2, 4, 6, 6)).astype(np.float32), np.asfortranarray(x)[::-1]
+    still = x.copy()
+    still.flags.writeable = False
+    for name, args, inputs in [
+        ("Linear", (8, 4), [x]), ("Linear", (8, 4), [odd]), ("Linear", (8, 4), [still]), ("ReLU", (), [x]), ("GELU", (), [odd]), ("Softmax", (-1,), [x]),
+        ("LayerNorm", (8,), [x]), ("BatchNorm1d", (8,), [x]), ("Conv2d", (4, 3, 3), [image]), ("MaxPool2d", (2,), [image]), ("LSTM", (8, 3), [x]),
+        ("MultiheadAttention", (8, 2), [x, x, x]), ("Embedding", (10, 3), [np.array([1, 5])]), ("MSELoss", (), [x, still]), ("CrossEntropyLoss", (), [x, np.array([1, 0, 7, 2])]),
+        ("TransformerEncoderLayer", (8, 2, 16), [x]), ("CosineSimilarity", (), [x, odd]), ("PReLU", (), [x]), ("Upsample", (None, 2), [image]),
+    ]:  # fmt: skip
+        torch.manual_seed(1)
+        layer = getattr(hg.nn, name)(*args).eval()
+        got, want = layer(*inputs), layer(*(torch.from_numpy(each.copy()) for each in inputs))
+        for a, b in zip(*((each if isinstance(each, tuple) else (each,)) for each in (got, want))):
+            if isinstance(a, tuple):
+                a, b = a[0], b[0]
+            assert type(a) is torch.Tensor and a.requires_grad == b.requires_grad, name
+            torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
 def test_layers_that_find_their_sizes():

@@ -2,9 +2,10 @@
 """Layers as torch.nn.Modules that run in Hologram: ``hg.nn.Linear(784, 256)`` in ``torch.nn.Sequential``.
 
 Names, arguments, initialization, printing and state_dict keys are torch's; forward and backward run in Hologram. torch is
-required. Unsupported cases raise an error and never fall back to torch. Under ``torch.autocast``, products and convolutions use its
-dtype, losses use float32, and other layers use the dtype of their input, as in torch. Containers, ``Flatten``, ``Unflatten``,
-``Identity``, ``Module`` and ``Parameter`` compute nothing and are torch's own.
+required. Layers also take numpy arrays, for which they return torch tensors. Unsupported cases raise an error and never fall back to
+torch. Under ``torch.autocast``, products and convolutions use its dtype, losses use float32, and other layers use the dtype of their
+input, as in torch. Containers, ``Flatten``, ``Unflatten``, ``Identity``, ``Module`` and ``Parameter`` compute nothing and are torch's
+own.
 """
 
 import copy
@@ -16,6 +17,7 @@ from torch.nn import (
 )  # fmt: skip
 
 from .. import _rows as ops
+from .. import ops as functional  # noqa: F401 - torch.nn.functional's name
 from ._activations import (
     CELU, ELU, GELU, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish, PReLU, ReLU, ReLU6,
     RReLU, SELU, Sigmoid, SiLU, Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,

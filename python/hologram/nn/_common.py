@@ -3,6 +3,7 @@
 
 import functools
 
+import numpy as np
 import torch
 
 from .. import _core
@@ -11,27 +12,35 @@ from .._autograd._device import as_hologram, as_torch
 
 
 def takes_hologram(forward):
-    """A layer's ``forward`` that also takes hologram tensors: the results are then such tensors."""
+    """A layer's ``forward`` that also takes numpy arrays, and hologram tensors: the results of these are such tensors."""
 
     @functools.wraps(forward)
     def run(self, *args, **kwargs):
         for each in args:
-            if type(each) is _core.Tensor:
+            if type(each) in _OTHERS:
                 break
         else:
-            if not kwargs or not any(type(each) is _core.Tensor for each in kwargs.values()):
+            if not kwargs or not any(type(each) in _OTHERS for each in kwargs.values()):
                 return forward(self, *args, **kwargs)
         result = forward(self, *map(_tracked, args), **{name: _tracked(each) for name, each in kwargs.items()})
+        if not any(type(each) is _core.Tensor for each in (*args, *kwargs.values())):
+            return result
         return tuple(map(as_hologram, result)) if isinstance(result, tuple) else as_hologram(result)
 
     if not (forward.__doc__ and forward.__module__.startswith("hologram.")):
-        run.__doc__ = "The layer's result, of torch tensors or of hologram tensors, as the inputs are."
+        run.__doc__ = "The layer's result, of torch tensors or numpy arrays a torch tensor, of hologram tensors such a tensor."
     return run
+
+
+_OTHERS = {_core.Tensor, np.ndarray}
 
 
 def _tracked(value):
     if isinstance(value, tuple):  # the states of an LSTM
         return tuple(map(_tracked, value))
+    if type(value) is np.ndarray:  # torch knows neither negative strides nor arrays that are read only
+        is_fit = value.flags.writeable and min(value.strides, default=0) >= 0
+        return torch.from_numpy(value if is_fit else value.copy())
     return as_torch(value) if type(value) is _core.Tensor else value
 
 
