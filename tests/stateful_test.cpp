@@ -8,6 +8,7 @@
 #include <random>
 
 #include "hg/hg.h"
+#include "hg/shared_states.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
 
@@ -188,6 +189,75 @@ TEST(Stateful, ARunBeyondTheCapacityFailsAndChangesNothing) {
   const Tensor keys = must(session.value("past_key_values.0.key"));
   EXPECT_EQ(keys.shape, (Sizes{1, 2, 4, 4}));
   for (int64_t i = 0; i < keys.count(); ++i) EXPECT_EQ(keys.as<float>()[i], 0);
+}
+
+// Runs with t new positions and a past of p positions.
+Status run_with_past(Session& session, int64_t t, int64_t p) {
+  const Floats x(static_cast<size_t>(8 * t), 1.0f), mask(static_cast<size_t>(t * (p + t)), 0.0f);
+  HG_TRY(session.set_input("x", view(x, {1, t, 8})));
+  HG_TRY(session.set_input("mask", view(mask, {1, 1, t, p + t})));
+  return session.run();
+}
+
+TEST(Stateful, APastThatNoRunHasWrittenIsRefused) {
+  const Model plain = must(Model::from_graph(decoder(2, false)));
+  const Model model = must(make_stateful(plain, options_for(plain.graph(), 1, 16)));
+  const auto refused = [](const Status& status, std::string_view part) {
+    EXPECT_EQ(status.code(), Code::invalid_argument);
+    EXPECT_NE(status.message().find(part), std::string_view::npos) << status.message();
+  };
+  const auto states = must(SharedStates::create(model));
+  for (const auto& shared : {std::shared_ptr<SharedStates>(), states}) {
+    SessionOptions how{.threads = 1};
+    how.states = shared;
+    Session session = must(Session::create(model, how));
+    refused(run_with_past(session, 1, 1),
+            "the sizes of the inputs give a past of 1 positions, but 'past_key_values.0.key' "
+            "holds 0");
+    must(run_with_past(session, 3, 0));
+    must(run_with_past(session, 2, 3));
+    refused(run_with_past(session, 2, 6), "a past of 6 positions, but 'past_key_values.0.key'");
+    must(run_with_past(session, 1, 2));  // drops three positions
+    refused(run_with_past(session, 1, 4), "holds 3");
+    Session other = must(Session::create(model, how));
+    if (shared != nullptr) {
+      must(run_with_past(other, 1, 3));
+      must(run_with_past(session, 1, 4));
+      shared->reset();
+      refused(run_with_past(other, 1, 1), "holds 0");
+    } else {
+      refused(run_with_past(other, 1, 3), "holds 0");
+      for (const State& state : model.graph().states())
+        if (state.kind == State::Kind::buffer)
+          must(other.set_value(state.name, must(session.value(state.name))));
+      must(run_with_past(other, 1, 3));
+    }
+  }
+}
+
+TEST(Stateful, MemoryOfStatesIsZeroUntilItIsWritten) {
+  const Model plain = must(Model::from_graph(decoder(1, false)));
+  StatefulOptions options = options_for(plain.graph(), 1, 4096);
+  const Model model = must(make_stateful(plain, options));
+  const std::vector<State>& all = model.graph().states();
+  const auto state = std::find_if(all.begin(), all.end(), [](const State& each) {
+    return each.name == "past_key_values.0.key";
+  });
+  ASSERT_NE(state, all.end());
+  // States of one type share their initial value, which a session does not copy.
+  EXPECT_EQ(std::count_if(all.begin(), all.end(), [&](const State& each) {
+              return each.data.tensor.data == state->data.tensor.data;
+            }), 2);
+  Session session = must(Session::create(model, {.threads = 1}));
+  must(run_with_past(session, 2, 0));
+  const Tensor keys = must(session.value(state->name));
+  EXPECT_NE(keys.data, state->data.tensor.data);
+  int64_t written = 0;
+  for (int64_t i = 0; i < keys.count(); ++i) written += keys.as<float>()[i] != 0;
+  EXPECT_EQ(written, 2 * 2 * 4);
+  Session next = must(Session::create(model, {.threads = 1}));
+  const Tensor fresh = must(next.value(state->name));
+  for (int64_t i = 0; i < fresh.count(); ++i) ASSERT_EQ(fresh.as<float>()[i], 0);
 }
 
 TEST(Stateful, PairsThatAreNoneAreRefused) {

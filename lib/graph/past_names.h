@@ -20,6 +20,9 @@ inline std::optional<std::string_view> suffix_of(std::string_view name,
   return std::nullopt;
 }
 
+// The reason of the guard that limits a state that grows, before its name.
+inline constexpr std::string_view kCapacityOf = "the capacity of '";
+
 inline std::optional<std::string_view> past_suffix(std::string_view name) {
   return suffix_of(name, {"past_key_values", "past"});
 }

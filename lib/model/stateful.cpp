@@ -153,15 +153,14 @@ class Stateful {
         shape.push_back(d == each.grows ? options_.capacity
                                         : type.shape[static_cast<size_t>(d)].constant());
       const bool is_stored = each.grows >= 0 && options_.stored;
-      HG_TRY_ASSIGN(TensorData zeros,
-                    TensorData::allocate(is_stored ? *options_.stored : type.dtype, shape));
+      HG_TRY_ASSIGN(TensorData zeros, zeros_of(is_stored ? *options_.stored : type.dtype, shape));
       GraphAccess::rename(graph_, each.input, str_cat(each.name, "_given"));
       const Value state = graph_.buffer(each.name, std::move(zeros));
       each.state = state.id();
       Value scale;
       if (is_stored && *options_.stored == i8) {
         shape[type.rank() - 1] = 1;
-        HG_TRY_ASSIGN(TensorData scales, TensorData::allocate(f32, shape));
+        HG_TRY_ASSIGN(TensorData scales, zeros_of(f32, shape));
         scale = graph_.buffer(scale_name(each.name), std::move(scales));
         each.scale = scale.id();
       }
@@ -171,11 +170,18 @@ class Stateful {
       if (each.grows >= 0 && std::find(limited.begin(), limited.end(), each.all) == limited.end()) {
         limited.push_back(each.all);
         graph_.guard(each.all, Relation::le, options_.capacity,
-                     str_cat("the capacity of '", each.name, "'"));
+                     str_cat(kCapacityOf, each.name, "'"));
       }
     }
     replace(views, nodes);
     return graph_.status();
+  }
+  // Buffers of one type share their initial value.
+  Result<TensorData> zeros_of(DType dtype, const Sizes& shape) {
+    for (const TensorData& known : zeros_)
+      if (known.tensor.dtype == dtype && known.tensor.shape == shape) return known;
+    HG_TRY_ASSIGN(TensorData zeros, TensorData::allocate(dtype, shape));
+    return zeros_.emplace_back(std::move(zeros));
   }
   Value slice(const Value& state, const Carried& each, const Dim& end) {
     return graph_.call("slice", {state}, {{"dim", each.grows}, {"start", 0}, {"end", end}});
@@ -275,6 +281,7 @@ class Stateful {
   const StatefulOptions& options_;
   std::vector<Carried> all_;
   std::vector<std::string> carried_outputs_;
+  std::vector<TensorData> zeros_;
 };
 
 // Replaces the inputs that a decoder has besides its ids by values of a first run.

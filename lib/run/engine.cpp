@@ -95,6 +95,7 @@ Status Engine::compile_for_all(const Graph& source, const SessionOptions& option
 
 // States that runs change start with the model's values.
 void Engine::take_states(const Graph& source) {
+  states_.find_growing(source);
   std::vector<State>& states = GraphAccess::body(graph_).states;
   for (const auto& [target, value] : graph_.assignments()) {
     const auto i = static_cast<size_t>(graph_.value_info(target).state);

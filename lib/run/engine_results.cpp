@@ -44,6 +44,7 @@ Result<Tensor> Engine::value(ValueId id) const {
   const ValueInfo& info = graph_.value_info(id);
   if (info.state >= 0) {
     const auto state = static_cast<size_t>(info.state);
+    states_.may_be_written(state);
     if (device_ != nullptr && states_.changes(state)) HG_TRY(device_->fetch_state(state));
     const Tensor& tensor = graph_.states()[state].data.tensor;
     if (states_.data(state) == nullptr && tensor.count() > 0)
@@ -61,6 +62,7 @@ Status Engine::set_state(size_t index, const ConstTensor& tensor) {
   HG_CHECK(tensor.dtype == own.dtype && tensor.shape == own.shape, "'", state.name, "' is ",
            own.dtype, own.shape, ", not ", tensor.dtype, tensor.shape);
   copy_elements(tensor, view(states_.data(index), own.dtype, own.shape));
+  states_.may_be_written(index);
   return device_ != nullptr ? device_->store_state(index) : Status();
 }
 

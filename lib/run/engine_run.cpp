@@ -53,6 +53,7 @@ Status Engine::begin_run() {
   HG_TRY(inputs_.gather());
   has_run_ = false;
   if (inputs_.has_new_shapes() || outer_sizes_changed_ || parts_.empty()) HG_TRY(plan_for_inputs());
+  HG_TRY(states_.check_past(graph_, bindings()));
   fetched_.clear();
   parts_.resize(1);
   outputs_.begin();
@@ -73,6 +74,7 @@ Result<bool> Engine::next_part_begins() {
 Status Engine::finish_run() {
   if (outputs_.any()) HG_TRY(take_outputs());
   assign_states();
+  states_.grew(bindings());
   if (outputs_.any()) HG_TRY(outputs_.copy());
   ++random_.run;
   has_run_ = true;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -43,18 +44,39 @@ class Memory64 {
     bytes_ = data_ != nullptr ? padded : 0;
     return data_ != nullptr;
   }
+  // The same, but the contents are zeros. Without a host's allocator, pages take memory only when
+  // first written.
+  bool allocate_zeroed(const Allocator& allocator, int64_t bytes) {
+    if (allocator.allocate != nullptr || bytes == 0) {
+      if (!allocate(allocator, bytes)) return false;
+      if (bytes > 0) std::memset(data_, 0, bytes_);
+      return true;
+    }
+    release();
+    if (bytes > PTRDIFF_MAX - 191) return false;
+    const auto padded = (static_cast<size_t>(bytes) + 63) / 64 * 64;
+    zeros_ = allocate_zeros(padded + 63);
+    if (zeros_ == nullptr) return false;
+    data_ = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(zeros_) + 63) / 64 * 64);
+    allocator_ = allocator;
+    bytes_ = padded;
+    return true;
+  }
   void* data() const { return data_; }
   int64_t bytes() const { return static_cast<int64_t>(bytes_); }
 
  private:
   void swap(Memory64& other) {
     std::swap(allocator_, other.allocator_);
+    std::swap(zeros_, other.zeros_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
   }
   void release() {
     if (data_ == nullptr) return;
-    if (allocator_.free != nullptr) {
+    if (zeros_ != nullptr) {
+      free_zeros(std::exchange(zeros_, nullptr));
+    } else if (allocator_.free != nullptr) {
       mark_freed(data_, bytes_);
       allocator_.free(allocator_.host, data_, bytes_);
     } else {
@@ -65,6 +87,7 @@ class Memory64 {
   }
 
   Allocator allocator_;
+  void* zeros_ = nullptr;  // of allocate_zeros(), which data_ is in; null: data_ is a block
   void* data_ = nullptr;
   size_t bytes_ = 0;
 };

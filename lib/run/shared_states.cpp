@@ -7,6 +7,7 @@
 #include "lib/graph/rewrite.h"
 #include "lib/graph/same_bits.h"
 #include "lib/graph/state_names.h"
+#include "lib/run/states.h"
 
 namespace hg {
 namespace {
@@ -84,7 +85,11 @@ Result<std::shared_ptr<SharedStates>> SharedStates::create(const Model& model) {
       std::sort(shared.names.begin(), shared.names.end());
       shared.names.erase(std::unique(shared.names.begin(), shared.names.end()), shared.names.end());
       shared.first = all[i].state->data;
-      HG_TRY_ASSIGN(shared.now, TensorData::copy_of(shared.first.tensor));
+      const Tensor& first = shared.first.tensor;
+      const bool is_zero = has_only_zero_bytes(first);
+      HG_TRY_ASSIGN(shared.now, is_zero ? TensorData::allocate(first.dtype, first.shape)
+                                        : TensorData::copy_of(first));
+      shared.first_written = shared.written = is_zero ? 0 : kAllWritten;
       states->all_.push_back(std::move(shared));
     }
     return states;
@@ -112,6 +117,7 @@ Result<const SharedStates::Shared*> SharedStates::find(std::string_view name) co
 Result<Tensor> SharedStates::value(std::string_view name) const {
   return or_no_memory([&]() -> Result<Tensor> {
     HG_TRY_ASSIGN(const Shared* const shared, find(name));
+    shared->written = kAllWritten;
     return shared->now.tensor;
   });
 }
@@ -123,12 +129,16 @@ Status SharedStates::set_value(std::string_view name, const ConstTensor& tensor)
     HG_CHECK(tensor.dtype == own.dtype && tensor.shape == own.shape, "'", name, "' is ", own.dtype,
              own.shape, ", not ", tensor.dtype, tensor.shape);
     copy_elements(tensor, own);
+    shared->written = kAllWritten;
     return {};
   });
 }
 
 void SharedStates::reset() {
-  for (const Shared& shared : all_) copy_elements(shared.first.tensor, shared.now.tensor);
+  for (const Shared& shared : all_) {
+    copy_elements(shared.first.tensor, shared.now.tensor);
+    shared.written = shared.first_written;
+  }
 }
 
 }  // namespace hg

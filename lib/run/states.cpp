@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/run/states.h"
 
+#include <algorithm>
+
+#include "lib/graph/past_names.h"
 #include "lib/graph/rewrite.h"
+#include "lib/graph/same_bits.h"
 #include "lib/run/compiled.h"
 
 namespace hg {
-
-namespace {
-
-Result<Tensor> shared_memory(const SharedStates& shared, const State& state) {
-  HG_TRY_ASSIGN(const Tensor memory, shared.value(state.name));
-  const Tensor& tensor = state.data.tensor;
-  HG_CHECK(memory.dtype == tensor.dtype && memory.shape == tensor.shape, "'", state.name, "' is ",
-           tensor.dtype, tensor.shape, ", but the shared state is ", memory.dtype, memory.shape);
-  return memory;
-}
-
-}  // namespace
 
 Status States::prepare(Graph& graph, const Allocator& allocator, const SharedStates* shared) {
   std::vector<State>& states = GraphAccess::body(graph).states;
@@ -24,22 +16,38 @@ Status States::prepare(Graph& graph, const Allocator& allocator, const SharedSta
   own_.resize(states.size());
   data_.resize(states.size());
   is_shared_.resize(states.size());
+  own_written_.resize(states.size());
+  written_.resize(states.size());
+  for (size_t i = 0; i < states.size(); ++i)
+    if (!is_shared_[i]) written_[i] = &own_written_[i];
+  ConstTensor zeros;  // the last initial value that was found to be zeros; states may share one
   for (size_t i = 0; i < states.size(); ++i) {
     const Tensor tensor = states[i].data.tensor;
     data_[i] = tensor.data;
     if (!changes_[i] || own_[i].data() != nullptr || is_shared_[i]) continue;
+    bool is_zero = false;
     if (shared != nullptr) {
-      HG_TRY_ASSIGN(const Tensor memory, shared_memory(*shared, states[i]));
+      HG_TRY_ASSIGN(const SharedStates::Shared* const found, shared->find(states[i].name));
+      const Tensor& memory = found->now.tensor;
+      HG_CHECK(memory.dtype == tensor.dtype && memory.shape == tensor.shape, "'", states[i].name,
+               "' is ", tensor.dtype, tensor.shape, ", but the shared state is ", memory.dtype,
+               memory.shape);
       data_[i] = memory.data;
       is_shared_[i] = true;
+      written_[i] = &found->written;
     } else {
-      if (!own_[i].allocate(allocator, tensor.bytes()))
+      const bool is_known = tensor.data == zeros.data && tensor.bytes() <= zeros.bytes();
+      is_zero = is_known || has_only_zero_bytes(tensor);
+      if (is_zero && !is_known) zeros = tensor;
+      if (!(is_zero ? own_[i].allocate_zeroed(allocator, tensor.bytes())
+                    : own_[i].allocate(allocator, tensor.bytes())))
         return out_of_memory("no memory for the ", tensor.bytes(), " bytes of '", states[i].name,
                              "'");
       data_[i] = own_[i].data();
     }
     const Tensor own = view(data_[i], tensor.dtype, tensor.shape);
-    if (shared == nullptr) copy_elements(tensor, own);
+    if (shared == nullptr && !is_zero) copy_elements(tensor, own);
+    if (shared == nullptr) own_written_[i] = is_zero ? 0 : kAllWritten;
     release_pages(graph, states[i].data);
     // Does not keep the initial bytes alive for this session.
     const auto lent = [](void*) {};
@@ -62,6 +70,45 @@ int64_t States::own_bytes() const {
   for (const Memory64& own : own_) bytes += own.bytes();
   return bytes;
 }
+
+void States::find_growing(const Graph& source) {
+  for (const Guard& guard : source.guards()) {
+    if (!guard.reason.starts_with(kCapacityOf)) continue;
+    for (const auto& [target, value] : source.assignments()) {
+      const int32_t index = source.value_info(value).node;
+      if (index < 0) continue;
+      const Node& node = source.nodes()[static_cast<size_t>(index)];
+      if (node.op->name() != "slice_scatter" || node.inputs[0] != target) continue;
+      const AttrReader attrs(node.op, node.attrs);
+      if (attrs.integer("end") != guard.left) continue;
+      const Dim past = attrs.integer("start");
+      const auto known = std::find_if(growing_.begin(), growing_.end(), [&](const Growing& each) {
+        return each.past == past && each.all == guard.left;
+      });
+      Growing& growing =
+          known != growing_.end() ? *known : growing_.emplace_back(Growing{past, guard.left, {}});
+      growing.states.push_back(static_cast<size_t>(source.value_info(target).state));
+    }
+  }
+}
+
+Status States::check_past(const Graph& graph, const Bindings& sizes) const {
+  for (const Growing& growing : growing_) {
+    HG_TRY_ASSIGN(const int64_t past, growing.past.evaluate(sizes));
+    for (const size_t i : growing.states)
+      HG_CHECK(past <= *written_[i], "the sizes of the inputs give a past of ", past,
+               " positions, but '", graph.states()[i].name, "' holds ", *written_[i]);
+  }
+  return {};
+}
+
+void States::grew(const Bindings& sizes) {
+  for (const Growing& growing : growing_)
+    if (const Result<int64_t> all = growing.all.evaluate(sizes); all.ok())
+      for (const size_t i : growing.states) *written_[i] = *all;
+}
+
+void States::may_be_written(size_t index) const { *written_[index] = kAllWritten; }
 
 void States::drop(Graph& graph, size_t index) {
   drop_data(GraphAccess::body(graph).states[index]);

@@ -3,6 +3,7 @@
 // has its own memory, initialized from the graph.
 #pragma once
 
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -11,6 +12,9 @@
 #include "lib/run/memory.h"
 
 namespace hg {
+
+// Number of written positions of a state that the host may have written.
+constexpr int64_t kAllWritten = std::numeric_limits<int64_t>::max();
 
 class States {
  public:
@@ -27,6 +31,15 @@ class States {
   int64_t own_bytes() const;
   // Drops the data; only the copies packed by kernels remain.
   void drop(Graph& graph, size_t index);
+  // Finds the states of make_stateful() that grow. `source` is the graph before passes.
+  void find_growing(const Graph& source);
+  // Fails if a run would read positions that no run has written: the host gave a past that is
+  // longer than what the states hold.
+  Status check_past(const Graph& graph, const Bindings& sizes) const;
+  // After a run: the states hold the positions before it and those that it added.
+  void grew(const Bindings& sizes);
+  // The host may write a state: all of its positions count as written.
+  void may_be_written(size_t index) const;
   // Stores the value of a state after a run.
   void assign(size_t index, const Tensor& value) const {
     if (value.data == data_[index]) return;  // updated in place
@@ -34,10 +47,18 @@ class States {
   }
 
  private:
+  // States whose first `past` positions a run reads, and which hold `all` after it.
+  struct Growing {
+    Dim past, all;
+    std::vector<size_t> states;
+  };
+  std::vector<Growing> growing_;
   std::vector<bool> changes_;
   std::vector<void*> data_;
   std::vector<bool> is_shared_;
   std::vector<Memory64> own_;
+  std::vector<int64_t> own_written_;
+  std::vector<int64_t*> written_;  // per state: its own, or that of the shared state
 };
 
 }  // namespace hg

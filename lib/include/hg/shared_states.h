@@ -27,8 +27,8 @@ class SharedStates {
 
   // Names of the states, including aliases.
   std::vector<std::string> names() const;
-  // Returns a view of the current value. Valid while the object lives; runs change it. Fails with
-  // not_found, listing the states.
+  // Returns a view of the current value. Valid while the object lives; runs change it. The host may
+  // write it. Fails with not_found, listing the states.
   Result<Tensor> value(std::string_view name) const;
   // Overwrites a state. dtype and shape must match.
   Status set_value(std::string_view name, const ConstTensor& tensor);
@@ -36,10 +36,13 @@ class SharedStates {
   void reset();
 
  private:
+  friend class States;
   struct Shared {
     std::vector<std::string> names;
     TensorData first;  // the model's value
     TensorData now;
+    int64_t first_written = 0;    // positions that `first` holds, if the state grows
+    mutable int64_t written = 0;  // positions that `now` holds
   };
   SharedStates() = default;
   Result<const Shared*> find(std::string_view name) const;

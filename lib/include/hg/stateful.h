@@ -55,7 +55,9 @@ std::vector<CarriedValue> carried_values(const Graph& graph);
 //   writes the new part into the buffer after the first p positions, and reads only these and the
 //   new part. p is the size of the input, which other inputs must determine, such as an attention
 //   mask of [b, p + t]. With p = 0 a host starts again; a smaller p drops the last positions. A run
-//   beyond the capacity fails before it begins.
+//   beyond the capacity fails before it begins, and so does a run whose p is larger than the number
+//   of positions that the buffer holds. Once the host has called value() or set_value() for a
+//   buffer, all its positions count.
 //
 // Fails with invalid_argument or unsupported if a pair does not exist, is of neither kind, or has a
 // symbolic size other than the one that grows; the message names the value. Also fails if the model
