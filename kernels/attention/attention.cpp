@@ -281,14 +281,12 @@ void blocks_run(const RunContext& c) noexcept {
 
 constexpr KernelDef kKernels[] = {
     {.op = "attention",
-     .device = Device::cpu,
      .name = "blocks",
      .accepts = blocks_accept,
      .prepare = blocks_prepare,
      .run = blocks_run,
      .strided = kAllStrided},
     {.op = "attention",
-     .device = Device::cpu,
      .name = "plain",
      .prepare = attention_prepare,
      .run = plain_run,

@@ -157,7 +157,6 @@ void few_run(const RunContext& c) noexcept {
 
 constexpr KernelDef kKernels[] = {
     {.op = "attention",
-     .device = Device::cpu,
      .name = "few_queries",
      .accepts = few_accept,
      .prepare = few_prepare,

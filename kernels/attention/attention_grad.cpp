@@ -147,12 +147,7 @@ void run(const RunContext& c) noexcept {
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "attention_grad",
-     .device = Device::cpu,
-     .name = "blocks",
-     .accepts = accepts,
-     .prepare = prepare,
-     .run = run},
+    {.op = "attention_grad", .name = "blocks", .accepts = accepts, .prepare = prepare, .run = run},
 };
 
 }  // namespace

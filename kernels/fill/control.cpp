@@ -38,21 +38,9 @@ void run_assert(const RunContext& c) noexcept {
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "dims",
-     .device = Device::cpu,
-     .name = "plain",
-     .prepare = prepare_dims,
-     .run = run_dims},
-    {.op = "extent",
-     .device = Device::cpu,
-     .name = "plain",
-     .run = run_extent,
-     .measure = measure_extent},
-    {.op = "assert_true",
-     .device = Device::cpu,
-     .name = "plain",
-     .prepare = prepare_assert,
-     .run = run_assert},
+    {.op = "dims", .name = "plain", .prepare = prepare_dims, .run = run_dims},
+    {.op = "extent", .name = "plain", .run = run_extent, .measure = measure_extent},
+    {.op = "assert_true", .name = "plain", .prepare = prepare_assert, .run = run_assert},
 };
 
 }  // namespace

@@ -308,13 +308,8 @@ void sample_grad_run(const RunContext& c) noexcept {
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "grid_sample",
-     .device = Device::cpu,
-     .name = "taps",
-     .prepare = sample_prepare,
-     .run = sample_run},
+    {.op = "grid_sample", .name = "taps", .prepare = sample_prepare, .run = sample_run},
     {.op = "grid_sample_grad",
-     .device = Device::cpu,
      .name = "taps",
      .prepare = sample_grad_prepare,
      .run = sample_grad_run},

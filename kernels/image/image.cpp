@@ -372,13 +372,8 @@ void resize_grad_run(const RunContext& c) noexcept {
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "interpolate",
-     .device = Device::cpu,
-     .name = "taps",
-     .prepare = resize_prepare,
-     .run = resize_run},
+    {.op = "interpolate", .name = "taps", .prepare = resize_prepare, .run = resize_run},
     {.op = "interpolate_grad",
-     .device = Device::cpu,
      .name = "taps",
      .prepare = resize_grad_prepare,
      .run = resize_grad_run},

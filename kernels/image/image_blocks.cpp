@@ -133,16 +133,8 @@ void col2im_run(const RunContext& c) noexcept {
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "im2col",
-     .device = Device::cpu,
-     .name = "rows",
-     .prepare = im2col_prepare,
-     .run = im2col_run},
-    {.op = "col2im",
-     .device = Device::cpu,
-     .name = "gather",
-     .prepare = col2im_prepare,
-     .run = col2im_run},
+    {.op = "im2col", .name = "rows", .prepare = im2col_prepare, .run = im2col_run},
+    {.op = "col2im", .name = "gather", .prepare = col2im_prepare, .run = col2im_run},
 };
 
 }  // namespace

@@ -204,13 +204,11 @@ void batch_norm_run(const RunContext& c) noexcept {
 
 constexpr KernelDef kKernels[] = {
     {.op = "layer_norm_grad",
-     .device = Device::cpu,
      .name = "rows",
      .accepts = accepts,
      .prepare = layer_norm_prepare,
      .run = layer_norm_run},
     {.op = "batch_norm_grad",
-     .device = Device::cpu,
      .name = "channels",
      .accepts = accepts,
      .prepare = batch_norm_prepare,

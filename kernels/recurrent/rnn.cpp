@@ -150,21 +150,9 @@ void scan_run(const RunContext& c) noexcept {
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "lstm_scan",
-     .device = Device::cpu,
-     .name = "steps",
-     .prepare = lstm_prepare,
-     .run = scan_run},
-    {.op = "gru_scan",
-     .device = Device::cpu,
-     .name = "steps",
-     .prepare = gru_prepare,
-     .run = scan_run},
-    {.op = "rnn_scan",
-     .device = Device::cpu,
-     .name = "steps",
-     .prepare = rnn_prepare,
-     .run = scan_run},
+    {.op = "lstm_scan", .name = "steps", .prepare = lstm_prepare, .run = scan_run},
+    {.op = "gru_scan", .name = "steps", .prepare = gru_prepare, .run = scan_run},
+    {.op = "rnn_scan", .name = "steps", .prepare = rnn_prepare, .run = scan_run},
 };
 
 }  // namespace

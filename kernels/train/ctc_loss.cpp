@@ -198,16 +198,8 @@ void ctc_grad_run(const RunContext& c) noexcept {
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "ctc_loss",
-     .device = Device::cpu,
-     .name = "recursion",
-     .prepare = ctc_prepare,
-     .run = ctc_run},
-    {.op = "ctc_loss_grad",
-     .device = Device::cpu,
-     .name = "recursion",
-     .prepare = ctc_grad_prepare,
-     .run = ctc_grad_run},
+    {.op = "ctc_loss", .name = "recursion", .prepare = ctc_prepare, .run = ctc_run},
+    {.op = "ctc_loss_grad", .name = "recursion", .prepare = ctc_grad_prepare, .run = ctc_grad_run},
 };
 
 }  // namespace
