@@ -21,6 +21,12 @@ Expr make(Kind kind, int line) {
   return made;
 }
 
+Status add(Expr& to, Result<Expr> part) {
+  HG_TRY_ASSIGN(Expr read, std::move(part));
+  to->parts.push_back(std::move(read));
+  return {};
+}
+
 }  // namespace
 
 std::string ExpressionReader::shown() const {
@@ -65,8 +71,7 @@ Result<Expr> ExpressionReader::read_expression(bool conditional) {
   while (conditional && take_name("if")) {
     Expr made = make(Kind::conditional, line);
     made->parts.push_back(std::move(left));
-    HG_TRY_ASSIGN(Expr condition, read_or());
-    made->parts.push_back(std::move(condition));
+    HG_TRY(add(made, read_or()));
     Expr otherwise;
     if (take_name("else")) {
       HG_TRY_ASSIGN(otherwise, read_expression());
@@ -86,24 +91,29 @@ Status ExpressionReader::add_level(const Expression& made) {
   return {};
 }
 
-Result<Expr> ExpressionReader::read_logic(std::string_view name, Kind kind, Read read) {
+// Operators of one precedence, from left to right: signs, or the words of logic.
+Result<Expr> ExpressionReader::read_chain(Kind kind,
+                                          std::initializer_list<std::string_view> operators,
+                                          Read read) {
+  const Word::Kind wanted = kind == Kind::binary ? Word::Kind::sign : Word::Kind::name;
   HG_TRY_ASSIGN(Expr left, (this->*read)());
-  while (is_name(name)) {
+  while (word().kind == wanted &&
+         std::find(operators.begin(), operators.end(), word().text) != operators.end()) {
     Expr made = make(kind, word().line);
+    made->name = word().text;
     skip();
     made->parts.push_back(std::move(left));
-    HG_TRY_ASSIGN(Expr right, (this->*read)());
-    made->parts.push_back(std::move(right));
+    HG_TRY(add(made, (this->*read)()));
     left = std::move(made);
     HG_TRY(add_level(*left));
   }
   return left;
 }
 Result<Expr> ExpressionReader::read_or() {
-  return read_logic("or", Kind::logic_or, &ExpressionReader::read_and);
+  return read_chain(Kind::logic_or, {"or"}, &ExpressionReader::read_and);
 }
 Result<Expr> ExpressionReader::read_and() {
-  return read_logic("and", Kind::logic_and, &ExpressionReader::read_not);
+  return read_chain(Kind::logic_and, {"and"}, &ExpressionReader::read_not);
 }
 Result<Expr> ExpressionReader::read_not() {
   if (!is_name("not")) return read_compare();
@@ -111,8 +121,7 @@ Result<Expr> ExpressionReader::read_not() {
   HG_TRY(check_depth());
   Expr made = make(Kind::logic_not, word().line);
   skip();
-  HG_TRY_ASSIGN(Expr of, read_not());
-  made->parts.push_back(std::move(of));
+  HG_TRY(add(made, read_not()));
   return made;
 }
 
@@ -145,24 +154,8 @@ Result<Expr> ExpressionReader::read_compare() {
   return left;
 }
 
-Result<Expr> ExpressionReader::read_chain(std::initializer_list<std::string_view> signs,
-                                          Read read) {
-  HG_TRY_ASSIGN(Expr left, (this->*read)());
-  while (word().kind == Word::Kind::sign &&
-         std::find(signs.begin(), signs.end(), word().text) != signs.end()) {
-    Expr made = make(Kind::binary, word().line);
-    made->name = word().text;
-    skip();
-    made->parts.push_back(std::move(left));
-    HG_TRY_ASSIGN(Expr right, (this->*read)());
-    made->parts.push_back(std::move(right));
-    left = std::move(made);
-    HG_TRY(add_level(*left));
-  }
-  return left;
-}
 Result<Expr> ExpressionReader::read_sum() {
-  return read_chain({"+", "-"}, &ExpressionReader::read_join);
+  return read_chain(Kind::binary, {"+", "-"}, &ExpressionReader::read_join);
 }
 Result<Expr> ExpressionReader::read_join() {
   HG_TRY_ASSIGN(Expr left, read_product());
@@ -170,16 +163,15 @@ Result<Expr> ExpressionReader::read_join() {
   Expr made = make(Kind::join, word().line);
   made->parts.push_back(std::move(left));
   while (take_sign("~")) {
-    HG_TRY_ASSIGN(Expr right, read_product());
-    made->parts.push_back(std::move(right));
+    HG_TRY(add(made, read_product()));
   }
   return made;
 }
 Result<Expr> ExpressionReader::read_product() {
-  return read_chain({"*", "/", "//", "%"}, &ExpressionReader::read_power);
+  return read_chain(Kind::binary, {"*", "/", "//", "%"}, &ExpressionReader::read_power);
 }
 Result<Expr> ExpressionReader::read_power() {
-  return read_chain({"**"}, &ExpressionReader::read_filtered);
+  return read_chain(Kind::binary, {"**"}, &ExpressionReader::read_filtered);
 }
 Result<Expr> ExpressionReader::read_filtered() {
   HG_TRY_ASSIGN(Expr made, read_unary());
@@ -205,8 +197,7 @@ Result<Expr> ExpressionReader::read_unary() {
     made = make(Kind::unary, word().line);
     made->name = word().text;
     skip();
-    HG_TRY_ASSIGN(Expr of, read_unary());
-    made->parts.push_back(std::move(of));
+    HG_TRY(add(made, read_unary()));
   } else {
     HG_TRY_ASSIGN(made, read_primary());
   }
@@ -270,11 +261,7 @@ Result<Expr> ExpressionReader::read_primary() {
       }
       if (take_sign("[")) {
         made->kind = Kind::list;
-        HG_TRY(read_items("]", [&]() -> Status {
-          HG_TRY_ASSIGN(Expr item, read_expression());
-          made->parts.push_back(std::move(item));
-          return {};
-        }));
+        HG_TRY(read_items("]", [&] { return add(made, read_expression()); }));
         return made;
       }
       if (take_sign("{")) {
@@ -317,8 +304,7 @@ Result<Expr> ExpressionReader::read_tuple(bool conditional, bool in_brackets,
     if (word().kind == Word::Kind::print_end || word().kind == Word::Kind::tag_end ||
         is_sign(")") || (!end.empty() && is_name(end)))
       break;
-    HG_TRY_ASSIGN(Expr item, read_expression(conditional));
-    made->parts.push_back(std::move(item));
+    HG_TRY(add(made, read_expression(conditional)));
     if (!take_sign(",")) break;
     is_tuple = true;
   }

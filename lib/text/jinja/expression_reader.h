@@ -93,8 +93,8 @@ class ExpressionReader {
   Result<Expr> read_call(Expr of);
   Result<Expr> read_test(Expr of);
   Result<Arguments> read_arguments();
-  Result<Expr> read_logic(std::string_view name, Expression::Kind kind, Read read);
-  Result<Expr> read_chain(std::initializer_list<std::string_view> signs, Read read);
+  Result<Expr> read_chain(Expression::Kind kind, std::initializer_list<std::string_view> operators,
+                          Read read);
   template <class F>
   Status read_items(std::string_view end, const F& read);
 
