@@ -13,7 +13,6 @@
 #include "hg/generator.h"
 #include "hg/npy.h"
 #include "hg/text/model_files.h"
-#include "tools/chat_prompts.h"
 #include "tools/command_line/command_line.h"
 #include "tools/command_line/words.h"
 #include "tools/entry.h"
@@ -412,10 +411,9 @@ int main(int argc, char** argv) {
       .is_one_of({"mean", "last", "first"})
       .needs(embed)
       .shows_default();
-  const auto grammar =
-      line.add("--grammar", job.grammar,
-               "a file with rules that each answer follows, see hg/text/grammar.h")
-          .excludes(embed);
+  const auto grammar = line.add("--grammar", job.grammar,
+                                "a file with rules that each answer follows, see hg/text/grammar.h")
+                           .excludes(embed);
   line.add("--json-schema", job.schema, "a file with a JSON schema that each answer fits")
       .excludes(grammar)
       .excludes(embed);

@@ -1,12 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/generated_text.h"
 
+#include <ctime>
+
 #include "hg/text/grammar.h"
 #include "hg/text/model_files.h"
 #include "hg/text/stop_strings.h"
 
 namespace hg::tools {
 namespace {
+
+class TemplatePrompts final : public ChatPrompts {
+ public:
+  TemplatePrompts(ChatTemplate chat, ChatOptions options)
+      : chat_(std::move(chat)), options_(std::move(options)) {}
+
+  Result<std::string> render(const std::vector<ChatTurn>& turns) const override {
+    std::vector<ChatMessage> messages;
+    for (const ChatTurn& turn : turns) messages.push_back({turn.role, turn.text});
+    return chat_.render(messages, options_);
+  }
+
+ private:
+  ChatTemplate chat_;
+  ChatOptions options_;
+};
 
 class TokenizerText final : public GeneratedText {
  public:
@@ -73,6 +91,18 @@ Result<std::unique_ptr<GeneratedText>> GeneratedText::open(const Model& model,
     return invalid_argument(tokenizer.status().message(), ": use --tokenizer FILE, or --ids");
   HG_TRY(tokenizer.status());
   return std::unique_ptr<GeneratedText>(new TokenizerText(*std::move(tokenizer), stops));
+}
+
+Result<std::unique_ptr<ChatPrompts>> ChatPrompts::open(const Model& model,
+                                                       const std::string& path) {
+  HG_TRY_ASSIGN(ChatOptions options, chat_options_of(model));
+  const std::time_t now = std::time(nullptr);
+  if (const std::tm* local = std::localtime(&now)) options.now = *local;
+  Result<ChatTemplate> chat = path.empty() ? chat_template_of(model) : ChatTemplate::load(path);
+  if (path.empty() && chat.status().code() == Code::not_found)
+    return invalid_argument(chat.status().message(), ": use --chat-template FILE");
+  HG_TRY(chat.status());
+  return std::unique_ptr<ChatPrompts>(new TemplatePrompts(*std::move(chat), std::move(options)));
 }
 
 }  // namespace hg::tools

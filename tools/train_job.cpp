@@ -16,7 +16,6 @@
 #include "tools/inputs.h"
 #include "tools/process.h"
 #include "tools/train_log.h"
-#include "tools/trained_entry.h"
 
 namespace hg::tools {
 namespace {

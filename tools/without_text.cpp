@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tools built without tokenizers.
-#include "tools/chat_prompts.h"
 #include "tools/generated_text.h"
 
 namespace hg::tools {

@@ -4,15 +4,28 @@
 // was smaller.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "converter/check/size_cases.h"
+#include "hg/dim.h"
 #include "hg/session.h"
 
 namespace hg::convert {
+
+struct SizeCase {  // left < right
+  Dim left, right;
+};
+using Admits = std::function<bool(const Bindings&)>;
+
+// Describes the admitted sizes for which any of the cases holds: "n < 3", "n = 0 or h < w", "n
+// divisible by 4". Tries all small sizes, and those near the numbers in a case, so the description
+// may be wrong for some large sizes. Returns an empty string if no case holds for any of these
+// sizes.
+std::string describe_cases(std::span<const SizeCase> cases, const Admits& admits);
 
 class Coverage {
  public:

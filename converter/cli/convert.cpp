@@ -16,7 +16,6 @@
 #include "converter/cli/entries.h"
 #include "converter/cli/gguf_options.h"
 #include "converter/cli/inputs.h"
-#include "converter/cli/known_types.h"
 #include "converter/cli/loop_options.h"
 #include "converter/cli/programs.h"
 #include "converter/cli/sizes.h"

@@ -10,6 +10,15 @@
 
 namespace hg::convert {
 
+// Returns the range of values that the check gives to a number, if the file states its range.
+std::optional<std::pair<double, double>> checked_numbers(const ScriptInput& input);
+
+// The option must have the file's type; its symbols may be numbers or have other names. Sets the
+// file's range if the option has none. `renamed` collects the replacements of symbols. Throws
+// Failure (usage).
+using Renamed = std::vector<std::pair<std::string, Dim>>;
+void require_narrower(InputOption& option, const ScriptInput& input, Renamed& renamed);
+
 // Returns the options in the order of forward's tensors. Named options go to their argument, the
 // others to the remaining arguments in order. Without options, infers shapes from the first layer
 // if possible, and describes that in `note`. Throws Failure (usage) that names a missing, unknown

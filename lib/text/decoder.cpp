@@ -5,7 +5,7 @@
 
 #include "lib/graph/utf8.h"
 #include "lib/text/normalizer.h"
-#include "lib/text/pattern.h"
+#include "lib/text/regex.h"
 #include "lib/text/unicode.h"
 
 namespace hg {

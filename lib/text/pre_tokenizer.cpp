@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/text/pattern.h"
+#include "lib/text/regex.h"
 #include "lib/text/unicode.h"
 
 namespace hg {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hg/status.h"
+#include "lib/text/json_fields.h"
 
 namespace hg {
 
@@ -32,5 +33,8 @@ class Regex {
   struct Compiled;
   std::shared_ptr<const Compiled> compiled_;
 };
+
+// Returns the pattern of a tokenizer.json: {"String": text} or {"Regex": expression}.
+Result<Regex> pattern_from(const JsonAt& json);
 
 }  // namespace hg

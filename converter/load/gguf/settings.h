@@ -5,11 +5,74 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
-#include "converter/load/gguf/architectures.h"
 #include "converter/load/gguf/file.h"
 
 namespace hg::convert::gguf {
+
+enum class Norm { rms, layer };
+// Which rows of q and k a rotation pairs: none, neighboring rows, or rows from both halves of a
+// head.
+enum class Rope { none, neighbors, halves };
+enum class QkNorm { none, per_head, whole };
+enum class Activation { silu, gelu, gelu_tanh };
+
+// The differences between the decoder architectures of GGUF files, one row each. Properties that
+// the tensors of a file show (biases, gates, tied outputs, experts) need no field.
+struct Architecture {
+  std::string_view name;
+  Norm norm = Norm::rms;
+  Rope rope = Rope::halves;
+  bool norm_before = true;  // x + f(norm(x))
+  bool norm_after = false;  // x + norm(f(x))
+  bool parallel = false;    // x + attention(norm(x)) + mlp(norm(x))
+  QkNorm qk_norm = QkNorm::none;
+  Activation activation = Activation::silu;
+  bool gate_in_up = false;        // ffn_up contains the rows of the gate, then its own
+  bool scaled_embedding = false;  // by the square root of the width
+  bool softcaps = false;
+  // Which layers use the window that the file states. 0: none; kAllLayers: all; n: all except every
+  // n-th.
+  int window_period = 0;
+  double window_rope_base = 0;  // of layers with a window; 0: as in the other layers
+  // Number of layers of the model variant whose scores are divided by sqrt(width / heads).
+  int layers_with_width_scale = 0;
+  bool experts_normalized = false;  // weights of the chosen experts sum to 1
+};
+
+inline constexpr int kAllLayers = 1 << 20;
+
+inline constexpr Architecture kArchitectures[] = {
+    {.name = "llama", .rope = Rope::neighbors, .experts_normalized = true},
+    {.name = "qwen2"},
+    {.name = "qwen2moe"},
+    {.name = "qwen3", .qk_norm = QkNorm::per_head},
+    {.name = "qwen3moe", .qk_norm = QkNorm::per_head, .experts_normalized = true},
+    {.name = "gemma2",
+     .norm_after = true,
+     .activation = Activation::gelu_tanh,
+     .scaled_embedding = true,
+     .softcaps = true,
+     .window_period = 2,
+     .layers_with_width_scale = 46},
+    {.name = "gemma3",
+     .norm_after = true,
+     .qk_norm = QkNorm::per_head,
+     .activation = Activation::gelu_tanh,
+     .scaled_embedding = true,
+     .window_period = 6,
+     .window_rope_base = 10000,
+     .layers_with_width_scale = 62},
+    {.name = "phi3", .gate_in_up = true, .window_period = kAllLayers},
+    {.name = "olmo2", .norm_before = false, .norm_after = true, .qk_norm = QkNorm::whole},
+    {.name = "gpt2", .norm = Norm::layer, .rope = Rope::none, .activation = Activation::gelu_tanh},
+    {.name = "starcoder2",
+     .norm = Norm::layer,
+     .activation = Activation::gelu_tanh,
+     .window_period = kAllLayers},
+    {.name = "falcon", .norm = Norm::layer, .parallel = true, .activation = Activation::gelu},
+};
 
 struct Settings {
   const Architecture* architecture = nullptr;
