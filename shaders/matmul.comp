@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // y[b] = activation(a[b] b[b] + bias + residual), any strides of a and b, in tiles (tiles.glsl).
-// Parameters: m, n, k, a_row, a_col, b_row, b_col, y_row, batch rank, sizes, a, b and y strides.
+// Parameters: m, n, k, a_row, a_col, b_row, b_col, y_row, batch rank, sizes, a, b and y strides. With LEVELS, the
+// rank is 0, and the parameters of levels.glsl follow.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -9,11 +10,21 @@
 #include "tiles.glsl"
 layout(binding = 1) buffer Y { REAL y[]; };
 layout(binding = 2) readonly buffer A { REAL a[]; };
-layout(binding = 3) readonly buffer B { REAL b[]; };
 layout(binding = 4) readonly buffer Bias { REAL bias[]; };
 layout(binding = 5) readonly buffer Residual { REAL residual[]; };
-#define AT 5
 int a_at, b_at;
+#ifdef LEVELS
+#define AT 7
+#define SCALES 6
+#define CONSTANTS 15
+#define PARAMS (AT + 9)
+#include "levels.glsl"
+#define B_AT(p, s) weight_at(p, s)
+#else
+#define AT 5
+layout(binding = 3) readonly buffer B { REAL b[]; };
+#define B_AT(p, s) float(b[uint(b_at + int(p) * S(AT + 5) + int(s) * S(AT + 6))])
+#endif
 uint row0, col0;
 
 void fetch(const uint step) {
@@ -27,7 +38,7 @@ void fetch(const uint step) {
     const uint t = gl_LocalInvocationID.x + e * kInvocations;
     const uint s = col0 + b_col(t), p = step + b_step(t);
     b_next[e] = 0.0;
-    if (s < P(AT + 1) && p < P(AT + 2)) b_next[e] = float(b[uint(b_at + int(p) * S(AT + 5) + int(s) * S(AT + 6))]);
+    if (s < P(AT + 1) && p < P(AT + 2)) b_next[e] = B_AT(p, s);
   }
 }
 

@@ -18,15 +18,25 @@ layout(constant_id = 8) const uint kActivation = 0;
 #include "activation.glsl"
 layout(binding = 1) buffer Y { REAL y[]; };
 layout(binding = 2) readonly buffer A { REAL a[]; };
-layout(binding = 3) readonly buffer B { REAL b[]; };
 layout(binding = 4) readonly buffer Bias { REAL bias[]; };
 layout(binding = 5) readonly buffer Residual { REAL residual[]; };
+#ifdef LEVELS
+#define AT 7
+#define SCALES 6
+#define CONSTANTS 9
+#define PARAMS (AT + 9)
+#include "levels.glsl"
+#define B_AT(p, s) weight_at(p, s)
+#else
 #define AT 5
+layout(binding = 3) readonly buffer B { REAL b[]; };
+#define B_AT(p, s) float(b[uint(b_at + int(p) * S(AT + 5) + int(s) * S(AT + 6))])
+#endif
 shared float part[kParts];
 
 void main() {
   const uint n = P(AT + 1), k = P(AT + 2), rank = P(AT + 8);
-  const int a_row = S(AT + 3), a_col = S(AT + 4), b_row = S(AT + 5);
+  const int a_row = S(AT + 3), a_col = S(AT + 4);
   int a_at = int(P(1)), b_at = int(P(2)), y_at = 0;
   uint rest = gl_WorkGroupID.z;
   for (uint d = rank; d-- > 0u;) {
@@ -40,13 +50,13 @@ void main() {
   const uint me = gl_LocalInvocationID.x;
   const uint deep = kAlong ? me % kDeep : me / kWide, wide = kAlong ? me / kDeep : me % kWide;
   const uint col0 = gl_WorkGroupID.x * kWide;
-  b_at += int(min(col0 + wide, n - 1)) * S(AT + 6);
+  const uint mine = min(col0 + wide, n - 1);
   float sum[kRows];
   [[unroll]] for (uint i = 0; i < kRows; ++i) sum[i] = 0.0;
   for (uint p = deep; p < k; p += 4 * kDeep) {
     float v[4];
     [[unroll]] for (uint q = 0; q < 4; ++q)
-      v[q] = p + q * kDeep < k ? float(b[uint(b_at + int(p + q * kDeep) * b_row)]) : 0.0;
+      v[q] = p + q * kDeep < k ? B_AT(p + q * kDeep, mine) : 0.0;
     [[unroll]] for (uint q = 0; q < 4; ++q) {
       const int from = a_at + int(min(p + q * kDeep, k - 1)) * a_col;
       [[unroll]] for (uint i = 0; i < kRows; ++i)

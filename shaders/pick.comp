@@ -5,7 +5,8 @@
 // Parameters of gather: results, size of dim, stride of dim in x, rank, sizes of y, strides of x with 0 for
 // dim.
 //
-// Parameters of rows: results, size of dim, block, indices.
+// Parameters of rows: results, size of dim, block, indices. With LEVELS, x is a weight, and the parameters of
+// levels.glsl follow.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_8bit_storage : require
@@ -14,10 +15,18 @@ layout(local_size_x = 128) in;
 layout(constant_id = 0) const uint kWhat = 0;
 #include "common.glsl"
 layout(binding = 1) buffer Y { WORD y[]; };
-layout(binding = 2) readonly buffer X { WORD x[]; };
 layout(binding = 3) readonly buffer Index { uvec2 index[]; };
 layout(binding = 4) buffer Flag { uint flag[]; };
+#ifdef LEVELS
+#define AT 6
+#define SCALES 5
+#define CONSTANTS 1
+#define PARAMS (AT + 4)
+#include "levels.glsl"
+#else
 #define AT 4
+layout(binding = 2) readonly buffer X { WORD x[]; };
+#endif
 
 void main() {
   const uint i = invocation();
@@ -29,6 +38,9 @@ void main() {
     flag[P(3)] = 1u;
     return;
   }
+#ifdef LEVELS
+  y[P(0) + i] = weight(at.x, i % block);
+#else
   if (kWhat == 1) {
     const uint outer = i / block / indices;
     y[P(0) + i] = x[P(1) + (outer * size + at.x) * block + i % block];
@@ -43,4 +55,5 @@ void main() {
     rest /= extent;
   }
   y[P(0) + i] = x[uint(from)];
+#endif
 }

@@ -341,7 +341,7 @@ class Reader {
 }  // namespace
 
 Status read_low_bits(Graph& graph, const CompileContext& context) {
-  return context.options->device == Device::cpu ? Reader(graph, context).run() : Status();
+  return Reader(graph, context).run();
 }
 
 }  // namespace hg

@@ -18,7 +18,7 @@ namespace {
 
 // Increased when a shader or a case changes (self_test_cases.cpp), so that earlier verdicts no
 // longer count.
-constexpr std::string_view kVersion = "self-test 10";
+constexpr std::string_view kVersion = "self-test 11";
 
 Result<std::vector<TensorData>> answers(Graph graph, const SessionOptions& options,
                                         const Registry& registry, double& ms) {

@@ -54,6 +54,18 @@ void build_product(CaseInputs& in, int64_t batch, int64_t m, int64_t n, int64_t 
                   {{"activation", "relu"}});
 }
 
+// A product with a weight [n, k] of 8 or 4 bits with offsets, in groups of 32.
+void build_levels(CaseInputs& in, std::string_view packing, int64_t m, int64_t n, int64_t k) {
+  const int64_t groups = (k + 31) / 32;
+  const Sizes levels = packing == "bytes"  ? Sizes{n, k}
+                       : packing == "rows" ? Sizes{(n + 1) / 2, k}
+                                           : Sizes{n, (k + 1) / 2};
+  in.graph.call("quantized_linear",
+                {in.x({m, k}), in.add(levels, i8), in.x({n, groups}), in.x({n, groups}), in.x({n}),
+                 in.x({m, n})},
+                {{"packing", std::string(packing)}, {"group", 32}, {"activation", "relu"}});
+}
+
 // `images` of 11x9, and 37 channels that become `outputs`.
 void build_conv(CaseInputs& in, int64_t images, int64_t outputs, bool transposed) {
   const Sizes weight = transposed ? Sizes{37, outputs, 3, 2} : Sizes{outputs, 37, 3, 2};
@@ -174,6 +186,23 @@ constexpr Case kCases[] = {
      [](CaseInputs& in) {
        in.graph.call("embedding", {in.x({5, 7}), in.add({2, 3}, i64)});
      }},
+    {"quantized_linear", [](CaseInputs& in) { build_levels(in, "pairs", 9, 39, 67); }},
+    {"quantized_linear", [](CaseInputs& in) { build_levels(in, "halves", 70, 67, 35); }},
+    {"quantized_linear=rows", [](CaseInputs& in) { build_levels(in, "rows", 7, 39, 131); }},
+    {"quantized_linear=rows", [](CaseInputs& in) { build_levels(in, "bytes", 1, 39, 131); }},
+    {"quantized_linear=tiles", [](CaseInputs& in) { build_levels(in, "pairs", 9, 39, 67); }},
+    {"quantized_linear=tiles", [](CaseInputs& in) { build_levels(in, "bytes", 650, 580, 35); }},
+    {"quantized_matmul",
+     [](CaseInputs& in) {
+       in.graph.call("quantized_matmul", {in.x({7, 39}), in.add({39, 34}, i8), in.x({39, 5})},
+                     {{"packing", "halves"}, {"group", 16}, {"width", 67}});
+     }},
+    {"quantized_embedding",
+     [](CaseInputs& in) {
+       in.graph.call("quantized_embedding",
+                     {in.add({5, 34}, i8), in.x({5, 3}), in.add({2, 3}, i64), in.x({5, 3})},
+                     {{"packing", "pairs"}, {"group", 32}, {"width", 67}});
+     }},
     {"scatter=sequential",
      [](CaseInputs& in) {
        in.graph.call("scatter", {in.x({2, 7, 40}), in.add({2, 9, 33}, i64), in.x({2, 9, 33})},
@@ -267,7 +296,10 @@ void build_plainly(CaseInputs& in, const Op& op, DType dtype) {
 void fill_case(const Tensor& tensor, int64_t seed) {
   for (int64_t i = 0; i < tensor.count(); ++i) {
     const int64_t at = (i * 7 + seed * 5) % 31;
-    const int64_t whole = tensor.dtype == i64 ? at % 5 : tensor.dtype == i32 ? at : at % 2 == 0;
+    const int64_t whole = tensor.dtype == i64   ? at % 5
+                          : tensor.dtype == i32 ? at
+                          : tensor.dtype == i8  ? at * 37 % 256 - 128
+                                                : at % 2 == 0;
     set_element(tensor, i,
                 is_float(tensor.dtype) ? 0.1 + 0.8 * static_cast<double>(at) / 31
                                        : static_cast<double>(whole));

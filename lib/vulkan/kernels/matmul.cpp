@@ -15,8 +15,8 @@ constexpr Tile kTiles[] = {{128, 128, 8, 8, 8}, {64, 64, 4, 4, 16}, {32, 32, 4, 
 // For matmul_cooperative.comp: results of a group along both sides, invocations of a subgroup, and
 // bytes of shared memory.
 constexpr int64_t kCooperativeSide = 64, kSubgroup = 32, kCooperativeShared = 27136;
-// For matmul_rows.comp: rows of a, and invocations along the contiguous dim of b.
-constexpr int64_t kFewRows = 8, kTogether = 32;
+// For matmul_rows.comp: invocations along the contiguous dim of b.
+constexpr int64_t kTogether = 32;
 // Results of a group of matmul_lanes.comp: kRows rows of kCols vectors. Below kSmall products, the
 // driver's compiler takes longer than it saves.
 constexpr int64_t kLanes = 8, kRows = 16, kCols = 4;
@@ -135,7 +135,9 @@ Status add_product(PrepareContext& c, const Product& product, Split split) {
     const int64_t deep = along ? kTogether : others, wide = along ? others : kTogether;
     rows = s.m;
     cols = wide;
-    dispatch.code = shader(is_f32 ? "matmul_rows_f32" : "matmul_rows_f16");
+    dispatch.code = shader(product.weight ? "matmul_rows_levels"
+                           : is_f32       ? "matmul_rows_f32"
+                                          : "matmul_rows_f16");
     dispatch.specialise({deep * wide, rows, deep, wide, rows * deep * wide, along, has_bias,
                          has_residual, activation});
     dispatch.invocations = deep * wide;
@@ -149,7 +151,7 @@ Status add_product(PrepareContext& c, const Product& product, Split split) {
     const Tile tile = tile_for(*c.device(), s.m, s.n, s.batches());
     rows = tile.rows;
     cols = tile.cols;
-    dispatch.code = shader(is_f32 ? "matmul_f32" : "matmul_f16");
+    dispatch.code = shader(product.weight ? "matmul_levels" : is_f32 ? "matmul_f32" : "matmul_f16");
     use_tile(dispatch, tile);
     dispatch.specialise({has_bias, has_residual, activation});
   }
@@ -177,6 +179,7 @@ Status add_product(PrepareContext& c, const Product& product, Split split) {
                         .all(s.b_batch)
                         .all(y_batch)
                         .words();
+  if (product.weight) product.weight->append_to(dispatch);
   dispatch.groups = {(s.n + cols - 1) / cols, (s.m + rows - 1) / rows, s.batches()};
   return add(c, std::move(dispatch));
 }

@@ -2,6 +2,7 @@
 // A matrix product as one dispatch, by one of several methods, and the tiles of shaders/tiles.glsl.
 #pragma once
 
+#include <array>
 #include <optional>
 
 #include "kernels/gemm/matmul_shape.h"
@@ -9,12 +10,30 @@
 
 namespace hg::vulkan {
 
+// A weight of 8- or 4-bit levels, as shaders/levels.glsl reads it.
+struct Weight {
+  Operand levels, scales;
+  std::optional<Operand> offsets;
+  std::array<uint32_t, 3> constants = {};
+  Words params;
+
+  // Appends the weight to a dispatch, except its levels.
+  void append_to(Dispatch& dispatch) const {
+    dispatch.operands.push_back(scales);
+    dispatch.operands.push_back(offsets.value_or(scales));
+    dispatch.constants.insert(dispatch.constants.end(), constants.begin(), constants.end());
+    const std::vector<uint32_t>& words = params.words();
+    dispatch.params.insert(dispatch.params.end(), words.begin(), words.end());
+  }
+};
+
 struct Product {
   kernels::MatmulShape shape;
   DType dtype = f32;
   Operand y, a, b;  // y: [batch..., m, n]
   std::optional<Operand> bias, residual;
-  bool b_in_pairs = false;  // two steps along k of b are one aligned 64-bit word
+  std::optional<Weight> weight;  // b, without batches
+  bool b_in_pairs = false;       // two steps along k of b are one aligned 64-bit word
 };
 
 // The method of a product.
@@ -27,6 +46,9 @@ enum class Split : uint8_t {
 Status add_product(PrepareContext& c, const Product& product, Split split);
 // The faster method for a product of which only the sizes are known.
 Split split_for(const DeviceInfo& device, const kernels::MatmulShape& shape);
+
+// A product of at most this many rows is for Split::rows.
+inline constexpr int64_t kFewRows = 8;
 
 // Whether the driver runs a subgroup of eight on the vectors of a CPU.
 bool has_lanes(const DeviceInfo& device);
