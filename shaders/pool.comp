@@ -5,14 +5,17 @@
 // size), counts padding. A stride of 0 means adaptive windows.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_shader_8bit_storage : require
 layout(local_size_x = 64) in;
 layout(constant_id = 0) const uint kWhat = 0;
+layout(constant_id = 1) const bool kSigned = false;  // of bytes
 #include "common.glsl"
 #include "math.glsl"
-layout(binding = 1) buffer Y { float y[]; };
-layout(binding = 2) readonly buffer X { float x[]; };
+layout(binding = 1) buffer Y { ELEMENT y[]; };
+layout(binding = 2) readonly buffer X { ELEMENT x[]; };
 layout(binding = 3) buffer Index { ivec2 index[]; };
 #define AT 3
+float level(const int byte) { return float(kSigned ? bitfieldExtract(byte, 0, 8) : byte); }
 ivec3 V(const uint k) { return ivec3(S(AT + k), S(AT + k + 1), S(AT + k + 2)); }
 
 // [begin, end) in steps of the dilation; z: number of elements including padding.
@@ -57,8 +60,8 @@ void main() {
     for (int u = a.x; u < a.y; ++u)
       for (int v = b.x; v < b.y; ++v)
         for (int w = c.x; w < c.y; ++w)
-          sum += x[from + uint((u * results.y + v) * results.z + w)] / divisor(window(0, u), window(1, v), window(2, w));
-    y[P(0) + i] = sum;
+          sum += LOAD(x[from + uint((u * results.y + v) * results.z + w)]) / divisor(window(0, u), window(1, v), window(2, w));
+    y[P(0) + i] = STORE(sum);
     return;
   }
   const ivec3 a = window(0, o.x), b = window(1, o.y), c = window(2, o.z);
@@ -68,13 +71,13 @@ void main() {
     for (int v = b.x; v < b.y; v += dilation.y)
       for (int w = c.x; w < c.y; w += dilation.z) {
         const int at = (u * size.y + v) * size.z + w;
-        const float value = x[from + uint(at)];
+        const float value = LOAD(x[from + uint(at)]);
         if (kWhat == 2) state += value;
         else if (best < 0 || value > state || is_nan(value)) {
           state = value;
           best = at;
         }
       }
-  y[P(0) + i] = kWhat == 2 ? state / divisor(a, b, c) : state;
+  y[P(0) + i] = STORE(kWhat == 2 ? state / divisor(a, b, c) : state);
   if (kWhat == 1) index[P(2) + i] = ivec2(best, 0);
 }

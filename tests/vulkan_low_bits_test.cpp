@@ -62,7 +62,73 @@ class Node : Chance {
           3e-6 * static_cast<double>(summed + 4));
   }
 
+  // Products and convolutions of integers; they are exact.
+  void run_integers() {
+    if (chance(50)) {
+      const int64_t m = size(40), n = size(90), k = size(70);
+      const Sizes lead = chance(40) ? Sizes{1 + below(3)} : Sizes{};
+      const auto matrix = [&](bool batched, int64_t rows, int64_t columns) {
+        Sizes shape = batched ? lead : Sizes{};
+        shape.push_back(rows);
+        shape.push_back(columns);
+        return shape;
+      };
+      const bool a_batched = chance(70), b_batched = chance(50);
+      const DType a = byte(), b = byte();
+      std::vector<Value> inputs = {add(a, matrix(a_batched, m, k), 128),
+                                   add(b, matrix(b_batched, k, n), 128)};
+      inputs.push_back(zero(a, {m}, matrix(a_batched, m, 1)));
+      inputs.push_back(zero(b, {n}, matrix(b_batched, 1, n)));
+      finish(inputs, n);
+      return check("matmul_integer", inputs, {}, 0);
+    }
+    const int64_t dims = 1 + below(3), groups = 1 + below(3), outputs = groups * (1 + below(12));
+    const int64_t channels = 1 + below(9);
+    const auto list = [&](int64_t least, int64_t count) {
+      std::vector<Dim> numbers;
+      for (int64_t i = 0; i < dims; ++i) numbers.push_back(least + below(count));
+      return numbers;
+    };
+    Sizes x = {size(3), channels * groups}, weight = {outputs, channels};
+    for (int64_t i = 0; i < dims; ++i) {
+      weight.push_back(1 + below(3));
+      x.push_back(5 + below(dims == 3 ? 3 : 12));
+    }
+    const DType a = byte(), b = byte();
+    std::vector<Value> inputs = {add(a, x, 128), add(b, weight, 128)};
+    inputs.push_back(chance(60) ? add(a, {}, 128) : none());
+    inputs.push_back(zero(b, {outputs}, {}));
+    finish(inputs, outputs);
+    check("conv_integer", inputs,
+          {{"stride", list(1, 2)},
+           {"padding", list(0, 3)},
+           {"dilation", list(1, 2)},
+           {"groups", groups}},
+          0);
+  }
+  // Pooling of levels.
+  void run_pool() {
+    check("max_pool", {add(byte(), {1 + below(2), 1 + below(5), 4 + below(9), 3 + below(9)}, 128)},
+          {{"kernel_size", std::vector<Dim>{1 + below(3), 2}},
+           {"stride", std::vector<Dim>{1 + below(3)}},
+           {"padding", std::vector<Dim>{0, below(2)}}},
+          0);
+  }
+
  private:
+  DType byte() { return chance(50) ? u8 : i8; }
+  // A zero point: one number, a list, the last shape if it is given, or none.
+  Value zero(DType dtype, const Sizes& list, const Sizes& last) {
+    const int64_t kind = below(last.empty() ? 3 : 4);
+    return kind == 0 ? none() : add(dtype, kind == 1 ? Sizes{} : kind == 2 ? list : last, 128);
+  }
+  // Bias, scale and zero point of the result.
+  void finish(std::vector<Value>& inputs, int64_t size) {
+    inputs.push_back(chance(50) ? add(i32, {size}, 100000) : none());
+    const bool scales = chance(70);
+    inputs.push_back(scales ? add(f32, chance(50) ? Sizes{} : Sizes{size}, 0.01) : none());
+    inputs.push_back(scales && chance(70) ? add(byte(), {}, 128) : none());
+  }
   int64_t size(int64_t most) { return chance(3) ? 0 : chance(12) ? 1 : 1 + below(most); }
   Value none() {
     arrays_.push_back({f32, {}, {}, false});
@@ -150,6 +216,15 @@ TEST_F(Vulkan, RandomProductsWithLevelsEqualTheReference) {
   });
 }
 
+TEST_F(Vulkan, RandomProductsOfIntegersAreExact) {
+  for_cases(100, [&](uint64_t i) {
+    SessionOptions each = options();
+    if (i % 2 == 1) each.kernels = {"matmul_integer=loop", "conv_integer=loop"};
+    Node(i, each).run_integers();
+    if (i % 5 == 0) Node(i, options()).run_pool();
+  });
+}
+
 // Runs the model on both sides; the device computes every node, in one submit.
 void expect_on_device(const Model& model, const SessionOptions& options, const ConstTensor& x,
                       int64_t most_bytes, double tolerance) {
@@ -199,6 +274,25 @@ TEST_F(Vulkan, LevelsOfWeightsStayPackedOnTheDevice) {
       // Levels, their scales and parameter tables; the weights have 280 KB in f32.
       expect_on_device(model, options(), view(rows, {3}), bits == 8 ? 100'000 : 65'000, 1e-4);
     }
+}
+
+TEST_F(Vulkan, ANetOfIntegersRunsOnTheDevice) {
+  Graph g;
+  const Value x = g.input("x", f32, {2, 3, 16, 16});
+  Value y =
+      relu(conv(x, weight(g, "first", {8, 3, 3, 3}), weight(g, "bias", {8}), {.padding = {1}}));
+  y = max_pool(y, {2});
+  y = relu(conv(y, weight(g, "second", {16, 8, 3, 3}), {}, {.stride = {2}, .padding = {1}}));
+  g.output("y", linear(reshape(y, {2, 256}), weight(g, "head", {10, 256})));
+  const std::vector<float> image = numbers(2 * 3 * 16 * 16);
+  const ConstTensor sample = view(image, {2, 3, 16, 16});
+  const std::vector<std::vector<ConstTensor>> samples = {{sample}};
+  const Model model = must(quantize(must(Model::from_graph(std::move(g))), samples, {})).model;
+  int64_t integers = 0;
+  for (const hg::Node& node : model.graph().nodes())
+    integers += node.op->name() == "conv_integer" || node.op->name() == "matmul_integer";
+  EXPECT_EQ(integers, 3);
+  expect_on_device(model, options(), sample, 100'000, 1e-5);
 }
 
 }  // namespace

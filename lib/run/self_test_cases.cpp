@@ -203,6 +203,22 @@ constexpr Case kCases[] = {
                      {in.add({5, 34}, i8), in.x({5, 3}), in.add({2, 3}, i64), in.x({5, 3})},
                      {{"packing", "pairs"}, {"group", 32}, {"width", 67}});
      }},
+    {"matmul_integer",
+     [](CaseInputs& in) {
+       in.graph.call("matmul_integer",
+                     {in.add({2, 9, 39}, i8), in.add({39, 67}, i8), in.add({9}, i8),
+                      in.add({67}, i8), in.add({67}, i32), in.add({67}, f32), in.add({}, i8)});
+     }},
+    {"matmul_integer",
+     [](CaseInputs& in) {
+       in.graph.call("matmul_integer", {in.add({5, 37}, u8), in.add({37, 3}, u8)});
+     }},
+    {"conv_integer",
+     [](CaseInputs& in) {
+       in.graph.call("conv_integer",
+                     {in.add({2, 6, 11, 9}, u8), in.add({10, 3, 3, 2}, i8), in.add({}, u8)},
+                     {{"padding", Ints{1}}, {"stride", Ints{1, 2}}, {"groups", 2}});
+     }},
     {"scatter=sequential",
      [](CaseInputs& in) {
        in.graph.call("scatter", {in.x({2, 7, 40}), in.add({2, 9, 33}, i64), in.x({2, 9, 33})},
@@ -299,6 +315,7 @@ void fill_case(const Tensor& tensor, int64_t seed) {
     const int64_t whole = tensor.dtype == i64   ? at % 5
                           : tensor.dtype == i32 ? at
                           : tensor.dtype == i8  ? at * 37 % 256 - 128
+                          : tensor.dtype == u8  ? at * 37 % 256
                                                 : at % 2 == 0;
     set_element(tensor, i,
                 is_float(tensor.dtype) ? 0.1 + 0.8 * static_cast<double>(at) / 31

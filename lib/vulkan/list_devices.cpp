@@ -71,6 +71,9 @@ DeviceInfo describe(const Instance& vk, VkPhysicalDevice device,
   cooperative.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV;
   if (is_1_2) chain(memory_model);
   if (has(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME)) chain(cooperative);
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dot{};
+  dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES;
+  if (has(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME)) chain(dot);
   vk.GetPhysicalDeviceFeatures2(device, &features);
 
   VkPhysicalDeviceSubgroupProperties subgroup{};
@@ -123,6 +126,7 @@ DeviceInfo describe(const Instance& vk, VkPhysicalDevice device,
   info.i8 = small.shaderInt8;
   info.cooperative_matrix = cooperative.cooperativeMatrix && memory_model.vulkanMemoryModel &&
                             info.f16 && info.storage_16 && multiplies_pieces(vk, device);
+  info.integer_dot = dot.shaderIntegerDotProduct;
   return info;
 }
 

@@ -49,8 +49,8 @@ Status add_pool(PrepareContext& c, What what, bool adaptive) {
   for (const Spatial& spatial : {in, out, kernel, stride, padding, dilation})
     for (const int64_t size : spatial) words.u(size);
   Dispatch dispatch;
-  dispatch.code = shader("pool");
-  dispatch.constants = {what};
+  dispatch.code = shader(c.in(0).dtype == f32 ? "pool_f32" : "pool_bytes");
+  dispatch.constants = {what, c.in(0).dtype == DType::i8};
   dispatch.operands = {Operand::out(c, 0), Operand::in(c, 0),
                        Operand::out(c, what == kMaxIndex ? 1 : 0)};
   dispatch.params = words.u(divisor).u(counts_padding).words();
@@ -64,17 +64,22 @@ Status prepare(PrepareContext& c) {
 }
 
 bool accepts(const PrepareContext& c) { return c.in(0).dtype == f32; }
+bool accepts_max(const PrepareContext& c) {
+  const DType dtype = c.in(0).dtype;
+  return dtype == f32 || dtype == DType::u8 || dtype == DType::i8;
+}
 
-constexpr KernelDef kernel(std::string_view op, Status (*prepare)(PrepareContext&)) {
+constexpr KernelDef kernel(std::string_view op, Status (*prepare)(PrepareContext&),
+                           bool (*takes)(const PrepareContext&) = accepts) {
   return {.op = op,
           .device = hg::Device::vulkan,
           .name = "windows",
-          .accepts = accepts,
+          .accepts = takes,
           .prepare = prepare};
 }
 
 constexpr KernelDef kKernels[] = {
-    kernel("max_pool", prepare<kMax, false>),
+    kernel("max_pool", prepare<kMax, false>, accepts_max),
     kernel("max_pool_with_indices", prepare<kMaxIndex, false>),
     kernel("avg_pool", prepare<kAverage, false>),
     kernel("avg_pool_grad", prepare<kAverageGrad, false>),
