@@ -116,7 +116,7 @@ struct Pow {
   template <class T>
   T operator()(T a, T b) const {
     if constexpr (kIsFloat<T>) {
-      return std::pow(a, b);
+      return b == 2 ? a * a : std::pow(a, b);  // as torch
     } else {
       if constexpr (std::is_signed_v<T>) {
         if (b < 0) {
