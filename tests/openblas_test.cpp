@@ -284,6 +284,8 @@ constexpr Row kRows[] = {
     {"geqrf", "householder", 24, false, false, false},
     {"eigh", "jacobi", 8, true, false, true},
     {"svd", "jacobi", 12, false, false, false},
+    {"eigvalsh", "jacobi", 8, true, false, true},
+    {"svdvals", "jacobi", 12, false, false, false},
     {"matrix_exp", "taylor", 8, true, false, false},
     {"ldl_factor", "loop", 64, true, false, false},
 };
@@ -297,8 +299,9 @@ void check_case(uint64_t seed) {
   const int64_t n = row.least + random.below(24);
   const int64_t m = row.is_square ? n : std::max<int64_t>(n, row.least + random.below(80));
   const bool wide = random.below(2) == 1;
-  const bool is_exp = c.op == "matrix_exp", is_vectors = c.op == "svd" || c.op == "eigh";
-  const bool dominant = !is_vectors && c.op != "qr" && c.op != "geqrf" && !is_exp;
+  const bool is_exp = c.op == "matrix_exp", is_values = c.op == "svdvals" || c.op == "eigvalsh";
+  const bool is_vectors = c.op == "svd" || c.op == "eigh";
+  const bool dominant = !is_vectors && !is_values && c.op != "qr" && c.op != "geqrf" && !is_exp;
   // The loops compute with squares, whose sums may exceed f64.
   c.inputs.push_back(random.matrix(
       batch, wide ? n : m, wide ? m : n,
@@ -336,6 +339,9 @@ void check_case(uint64_t seed) {
     expect_near(by_lapack.outputs[0].values, by_loops.outputs[0].values, 10 * tolerance_of(c), "w");
     return expect_eigh(c, by_lapack, upper);
   }
+  if (is_values)
+    return expect_near(by_lapack.outputs[0].values, by_loops.outputs[0].values,
+                       10 * tolerance_of(c), "values");
   if (c.op == "qr") return expect_qr(c, by_lapack);
   if (c.op == "geqrf" && kind != Kind::plain) return;  // rank-deficient: rounding errors
   if (c.op == "lu" && kind == Kind::low_rank) return;  // pivots are equal
@@ -418,7 +424,7 @@ TEST(Lapack, LeavesSmallMatrices) {
     Graph g;
     g.output("y", g.calls("svd", {g.input("x", f64, {n, n})})[1]);
     SessionOptions options;
-    options.kernels = {"svd=lapack"};
+    options.kernels = {"svdvals=lapack"};
     options.dims = {};
     Result<Session> session = Session::create(*Model::from_graph(std::move(g)), options);
     const Status status = session.ok() ? session->plan({}) : session.status();
@@ -522,8 +528,8 @@ TEST(OpenBlas, StartsNoThreads) {
 
 TEST(OpenBlas, GivesTheSameBitsForEveryNumberOfThreads) {
   if (!is_used()) GTEST_SKIP();
-  for (const char* op :
-       {"svd", "eigh", "eig", "qr", "lu", "det", "slogdet", "matrix_exp", "ldl_factor"}) {
+  for (const char* op : {"svd", "svdvals", "eigh", "eigvalsh", "eig", "qr", "lu", "det", "slogdet",
+                         "matrix_exp", "ldl_factor"}) {
     Random random(3);
     const Case c{.op = op, .inputs = {random.matrix({5}, 90, 90, Kind::plain, false)}};
     const Answer one = run_by(c, "lapack", 1);

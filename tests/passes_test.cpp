@@ -33,6 +33,22 @@ TEST(Passes, ComputeEqualNodesOnce) {
             "f32[4]\n");
 }
 
+// Vectors are computed if something reads them.
+TEST(Passes, DropVectorsThatNothingReads) {
+  const auto values_of = [](const char* op, const char* read) {
+    Graph g;
+    const std::vector<Value> parts = g.calls(op, {g.input("x", f64, {"n", 3, 3})});
+    for (size_t i = 0; i < parts.size(); ++i)
+      if (std::string(read).find(static_cast<char>('0' + i)) != std::string::npos)
+        g.output(str_cat("y", int64_t(i)), parts[i]);
+    return compiled(std::move(g));
+  };
+  EXPECT_EQ(values_of("svd", "1"), "  svd_2 = svdvals(x) : f64[n, 3]\n");
+  EXPECT_EQ(values_of("eigh", "0"), "  eigh_1 = eigvalsh(x) : f64[n, 3]\n");
+  EXPECT_EQ(values_of("svd", "12").find("svdvals"), std::string::npos);
+  EXPECT_EQ(values_of("eigh", "1").find("eigvalsh"), std::string::npos);
+}
+
 TEST(Passes, FoldConstants) {
   Graph g;
   const Value x = g.input("x", f32, {4});

@@ -31,6 +31,7 @@ void rotate(const Rotation& r, double* x, double* y, int64_t count, int64_t step
   }
 }
 int64_t eigh_doubles(const Matrices& s) { return 2 * s.n * s.n + s.n; }
+template <bool kVectors>
 void run_eigh(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   const int64_t n = s.n;
   double* v = a + n * n;  // eigenvectors are rows
@@ -54,7 +55,7 @@ void run_eigh(const RunContext& c, const Matrices& s, int64_t index, double* a) 
         const Rotation r = rotation(a[p * n + p], value, a[q * n + q]);
         rotate(r, a + p, a + q, n, n);
         rotate(r, a + p * n, a + q * n, n, 1);
-        rotate(r, v + p * n, v + q * n, n, 1);
+        if (kVectors) rotate(r, v + p * n, v + q * n, n, 1);
       }
     if (off <= 1e-36 * size) break;
   }
@@ -65,9 +66,10 @@ void run_eigh(const RunContext& c, const Matrices& s, int64_t index, double* a) 
   std::sort(order, order + n,
             [&](double i, double j) { return value(i) != value(j) ? value(i) < value(j) : i < j; });
   for (int64_t j = 0; j < n; ++j) {
+    put(c.out(0), index * n + j, value(order[j]));
+    if (!kVectors) continue;
     const double* from = v + static_cast<int64_t>(order[j]) * n;
     const double sign = points_down(from, n) ? -1 : 1;
-    put(c.out(0), index * n + j, value(order[j]));
     for (int64_t i = 0; i < n; ++i) put(c.out(1), (index * n + i) * n + j, sign * from[i]);
   }
 }
@@ -77,6 +79,7 @@ int64_t svd_doubles(const Matrices& s) {
   return k * l + k * k + 2 * k;
 }
 // Makes the rows of w[k, l], k <= l, orthogonal: w = v^T (s u^T), where v's rows are rotated.
+template <bool kVectors>
 void orthogonalise(double* w, double* v, int64_t k, int64_t l) {
   const auto dot = [&](int64_t p, int64_t q) {
     double sum = 0;
@@ -93,7 +96,7 @@ void orthogonalise(double* w, double* v, int64_t k, int64_t l) {
         moved = true;
         const Rotation r = rotation(pp, pq, qq);
         rotate(r, w + p * l, w + q * l, l, 1);
-        rotate(r, v + p * k, v + q * k, k, 1);
+        if (kVectors) rotate(r, v + p * k, v + q * k, k, 1);
       }
   }
 }
@@ -117,6 +120,7 @@ void complete(double* w, int64_t j, int64_t l, const double* order) {
     return;
   }
 }
+template <bool kVectors>
 void run_svd(const RunContext& c, const Matrices& s, int64_t index, double* w) {
   const int64_t m = s.m, n = s.n, k = std::min(m, n), l = std::max(m, n);
   const bool tall = m >= n;  // the rows of w are the columns of x
@@ -128,7 +132,7 @@ void run_svd(const RunContext& c, const Matrices& s, int64_t index, double* w) {
   for (int64_t i = 0; i < k * l; ++i)
     if (!std::isfinite(w[i])) return c.fail("a matrix is not finite");
   for (int64_t i = 0; i < k * k; ++i) v[i] = i / k == i % k;
-  orthogonalise(w, v, k, l);
+  orthogonalise<kVectors>(w, v, k, l);
   for (int64_t p = 0; p < k; ++p) {
     double sum = 0;
     for (int64_t i = 0; i < l; ++i) sum += w[p * l + i] * w[p * l + i];
@@ -143,11 +147,12 @@ void run_svd(const RunContext& c, const Matrices& s, int64_t index, double* w) {
   for (int64_t j = 0; j < k; ++j) {
     double* row = w + at(j) * l;
     const double value = values[at(j)];
+    put(c.out(kVectors ? 1 : 0), index * k + j, value);
+    if (!kVectors) continue;
     if (value > 1e-15 * values[at(0)] && value > 0)
       for (int64_t i = 0; i < l; ++i) row[i] /= value;
     else
       complete(w, j, l, order);
-    put(c.out(1), index * k + j, value);
     const double* left = tall ? row : v + at(j) * k;
     const double* right = tall ? v + at(j) * k : row;
     const double sign = points_down(left, m) ? -1 : 1;
@@ -162,12 +167,22 @@ constexpr KernelDef kKernels[] = {
      .prepare = prepare_task<kEighLoops>,
      .run = run_task<kEighLoops>},
     {.op = "svd", .name = "jacobi", .prepare = prepare_task<kSvdLoops>, .run = run_task<kSvdLoops>},
+    {.op = "eigvalsh",
+     .name = "jacobi",
+     .prepare = prepare_task<kEigvalshLoops>,
+     .run = run_task<kEigvalshLoops>},
+    {.op = "svdvals",
+     .name = "jacobi",
+     .prepare = prepare_task<kSvdvalsLoops>,
+     .run = run_task<kSvdvalsLoops>},
 };
 
 }  // namespace
 
-constinit const MatrixTask kEighLoops = {eigh_doubles, run_eigh, true};
-constinit const MatrixTask kSvdLoops = {svd_doubles, run_svd};
+constinit const MatrixTask kEighLoops = {eigh_doubles, run_eigh<true>, true};
+constinit const MatrixTask kSvdLoops = {svd_doubles, run_svd<true>};
+constinit const MatrixTask kEigvalshLoops = {eigh_doubles, run_eigh<false>, true};
+constinit const MatrixTask kSvdvalsLoops = {svd_doubles, run_svd<false>};
 
 std::span<const KernelDef> jacobi() { return chosen_rows<kKernels>(); }
 

@@ -211,6 +211,7 @@ int64_t eigh_doubles(const Matrices& s) {
   const auto work = static_cast<int64_t>(std::max({reduction, vectors, double(inner.doubles)}));
   return s.n * s.n + 3 * s.n + doubles_of_ints(inner.ints) + work;
 }
+template <bool kVectors>
 bool eigh(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   const Order order(s);
   const int64_t n = s.n;
@@ -225,14 +226,15 @@ bool eigh(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   const int shift = rescale(a, n * n);
   int info = 0;
   blas().dsytrd_("L", &order.n, a, &order.n, values, beside, tau, work, &size, &info, 1);
-  blas().dorgtr_("L", &order.n, a, &order.n, tau, work, &size, &info, 1);
-  blas().dstedc_("V", &order.n, values, beside, a, &order.n, work, &size, integers, &count, &info,
-                 1);
+  if (kVectors) blas().dorgtr_("L", &order.n, a, &order.n, tau, work, &size, &info, 1);
+  blas().dstedc_(kVectors ? "V" : "N", &order.n, values, beside, a, &order.n, work, &size, integers,
+                 &count, &info, 1);
   if (info != 0) return false;
   scale_back(values, n, shift);
+  save(c.out(0), index, n, values);
+  if (!kVectors) return true;
   for (int64_t j = 0; j < n; ++j)
     if (points_down(a + j * n, n)) negate(a + j * n, n);
-  save(c.out(0), index, n, values);
   save_transposed(c.out(1), index, n, n, a);
   return true;
 }
@@ -280,6 +282,7 @@ int64_t svd_doubles(const Matrices& s) {
   return (d.work - d.a) + static_cast<int64_t>(most);
 }
 // Returns the singular values, and their vectors as rows: all[k, l] and u[k, k].
+template <bool kVectors>
 bool decompose(Svd& d) {
   const int64_t l = d.l, k = d.k;
   int info = 0, nothing = 0;
@@ -288,12 +291,17 @@ bool decompose(Svd& d) {
     blas().dgeqrf_(&d.l, &d.k, d.a, &d.l, d.tau_left, d.work, &d.size, &info);
     for (int64_t j = 0; j < k; ++j)
       for (int64_t i = 0; i < k; ++i) d.r[j * k + i] = i <= j ? d.a[j * l + i] : 0;
-    blas().dorgqr_(&d.l, &d.k, &d.k, d.a, &d.l, d.tau_left, d.work, &d.size, &info);
+    if (kVectors) blas().dorgqr_(&d.l, &d.k, &d.k, d.a, &d.l, d.tau_left, d.work, &d.size, &info);
   } else {
     std::copy_n(d.a, k * k, d.r);
   }
   blas().dgebrd_(&d.k, &d.k, d.r, &d.k, d.values, d.beside, d.tau_left, d.tau_right, d.work,
                  &d.size, &info);
+  if (!kVectors) {
+    blas().dbdsdc_("U", "N", &d.k, d.values, d.beside, d.u, &d.k, d.v, &d.k, &none, &nothing,
+                   d.work, d.integers, &info, 1, 1);
+    return info == 0;
+  }
   std::copy_n(d.r, k * k, d.left);
   blas().dorgbr_("Q", &d.k, &d.k, &d.k, d.left, &d.k, d.tau_left, d.work, &d.size, &info, 1);
   blas().dorgbr_("P", &d.k, &d.k, &d.k, d.r, &d.k, d.tau_right, d.work, &d.size, &info, 1);
@@ -310,6 +318,7 @@ bool decompose(Svd& d) {
   transpose(d.left, k, k, d.u);
   return true;
 }
+template <bool kVectors>
 bool svd(const RunContext& c, const Matrices& s, int64_t index, double* slot) {
   Svd d(s, slot);
   const int64_t m = s.m, n = s.n, k = d.k;
@@ -320,8 +329,10 @@ bool svd(const RunContext& c, const Matrices& s, int64_t index, double* slot) {
     load(c.in(0), index, m * n, d.a);
   if (!is_finite(d.a, m * n)) return false;
   const int shift = rescale(d.a, m * n);
-  if (!decompose(d)) return false;
+  if (!decompose<kVectors>(d)) return false;
   scale_back(d.values, k, shift);
+  save(c.out(kVectors ? 1 : 0), index, k, d.values);
+  if (!kVectors) return true;
   double *const u = tall ? d.all : d.u, *const vh = tall ? d.u : d.all;  // rows
   for (int64_t j = 0; j < k; ++j) {
     if (!points_down(u + j * m, m)) continue;
@@ -329,7 +340,6 @@ bool svd(const RunContext& c, const Matrices& s, int64_t index, double* slot) {
     negate(vh + j * n, n);
   }
   save_transposed(c.out(0), index, m, k, u);
-  save(c.out(1), index, k, d.values);
   save(c.out(2), index, k * n, vh);
   return true;
 }
@@ -361,17 +371,20 @@ constexpr LapackTask kLu = {kLuLoops, 80, lu_doubles, lu};
 constexpr LapackTask kCholesky = {kCholeskyLoops, 96, cholesky_doubles, cholesky};
 constexpr LapackTask kQr = {kQrLoops, 24, qr_doubles, qr};
 constexpr LapackTask kGeqrf = {kGeqrfLoops, 24, geqrf_doubles, geqrf};
-constexpr LapackTask kEigh = {kEighLoops, 8, eigh_doubles, eigh};
-constexpr LapackTask kSvd = {kSvdLoops, 12, svd_doubles, svd};
+constexpr LapackTask kEigh = {kEighLoops, 8, eigh_doubles, eigh<true>};
+constexpr LapackTask kEigvalsh = {kEigvalshLoops, 8, eigh_doubles, eigh<false>};
+constexpr LapackTask kSvd = {kSvdLoops, 12, svd_doubles, svd<true>};
+constexpr LapackTask kSvdvals = {kSvdvalsLoops, 12, svd_doubles, svd<false>};
 constexpr LapackTask kExp = {kExpLoops, 8, exp_doubles, exp};
 
 constexpr KernelDef kKernels[] = {
-    lapack_row<kSolve>("solve"),    lapack_row<kSolveTriangular>("solve_triangular"),
-    lapack_row<kDet>("det"),        lapack_row<kSlogdet>("slogdet"),
-    lapack_row<kLu>("lu"),          lapack_row<kCholesky>("cholesky"),
-    lapack_row<kQr>("qr"),          lapack_row<kGeqrf>("geqrf"),
-    lapack_row<kEigh>("eigh"),      lapack_row<kSvd>("svd"),
-    lapack_row<kExp>("matrix_exp"),
+    lapack_row<kSolve>("solve"),     lapack_row<kSolveTriangular>("solve_triangular"),
+    lapack_row<kDet>("det"),         lapack_row<kSlogdet>("slogdet"),
+    lapack_row<kLu>("lu"),           lapack_row<kCholesky>("cholesky"),
+    lapack_row<kQr>("qr"),           lapack_row<kGeqrf>("geqrf"),
+    lapack_row<kEigh>("eigh"),       lapack_row<kSvd>("svd"),
+    lapack_row<kExp>("matrix_exp"),  lapack_row<kEigvalsh>("eigvalsh"),
+    lapack_row<kSvdvals>("svdvals"),
 };
 
 }  // namespace

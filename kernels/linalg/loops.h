@@ -8,10 +8,10 @@
 namespace hg::kernels {
 
 extern const MatrixTask kSolveLoops, kSolveTriangularLoops, kDetLoops, kSlogdetLoops,
-    kCholeskyLoops, kQrLoops, kGeqrfLoops, kLuLoops, kExpLoops;  // linalg.cpp
-extern const MatrixTask kEighLoops, kSvdLoops;                   // jacobi.cpp
-extern const MatrixTask kEigLoops, kEigvalsLoops;                // eig.cpp
-extern const MatrixTask kLdlFactorLoops, kLdlSolveLoops;         // ldl.cpp
+    kCholeskyLoops, kQrLoops, kGeqrfLoops, kLuLoops, kExpLoops;                // linalg.cpp
+extern const MatrixTask kEighLoops, kSvdLoops, kEigvalshLoops, kSvdvalsLoops;  // jacobi.cpp
+extern const MatrixTask kEigLoops, kEigvalsLoops;                              // eig.cpp
+extern const MatrixTask kLdlFactorLoops, kLdlSolveLoops;                       // ldl.cpp
 
 // Whether a factorization of n rows could produce these pivots.
 bool are_ldl_pivots(const int32_t* pivots, int64_t n);

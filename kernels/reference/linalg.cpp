@@ -198,6 +198,7 @@ double sign_of(const Matrix& x, int64_t column, int64_t first, int64_t count) {
   return largest < 0 ? -1 : 1;
 }
 
+template <bool kVectors>
 void eigh(const Call& c) {
   for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
     Matrix a = matrix(c.in[0], index);
@@ -210,11 +211,12 @@ void eigh(const Call& c) {
     symmetric_eigen(a, values, vectors);
     for (int64_t j = 0; j < n; ++j) {
       c.out[0].at(index * n + j) = values[j];
-      for (int64_t i = 0; i < n; ++i)
+      for (int64_t i = 0; kVectors && i < n; ++i)
         c.out[1].at((index * n + i) * n + j) = sign_of(vectors, j, 0, n) * vectors.at(i, j);
     }
   }
 }
+template <bool kVectors>
 void svd(const Call& c) {
   for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
     const Matrix x = matrix(c.in[0], index);
@@ -227,7 +229,8 @@ void svd(const Call& c) {
     for (int64_t j = 0; j < k; ++j) {
       const int64_t from = m + n - 1 - j;
       const double scale = std::numbers::sqrt2 * sign_of(vectors, from, 0, m);
-      c.out[1].at(index * k + j) = values[from];
+      c.out[kVectors ? 1 : 0].at(index * k + j) = values[from];
+      if (!kVectors) continue;
       for (int64_t i = 0; i < m; ++i)
         c.out[0].at((index * m + i) * k + j) = scale * vectors.at(i, from);
       for (int64_t i = 0; i < n; ++i)
@@ -447,8 +450,10 @@ constexpr Row kRows[] = {
     {"slogdet", slogdet, cubes<1>},
     {"cholesky", cholesky, cubes<1>},
     {"qr", qr, cubes<1>},
-    {"eigh", eigh, kOfRotations},
-    {"svd", svd, kOfRotations},
+    {"eigh", eigh<true>, kOfRotations},
+    {"eigvalsh", eigh<false>, kOfRotations},
+    {"svd", svd<true>, kOfRotations},
+    {"svdvals", svd<false>, kOfRotations},
     {"pinv", pinv, kOfRotations},
 };
 

@@ -62,11 +62,12 @@ Status cholesky_infer(InferContext& c) {
   c.out(0) = c.in(0);
   return {};
 }
+template <bool kVectors>
 Status eigh_infer(InferContext& c) {
   HG_TRY(check_matrix(c, 0, true));
   const TensorType& x = c.in(0);
   c.out(0) = {x.dtype, with(batch_of(x), {x.shape.back()})};
-  c.out(1) = x;
+  if (kVectors) c.out(1) = x;
   return {};
 }
 Status qr_infer(InferContext& c) {
@@ -84,12 +85,14 @@ Status geqrf_infer(InferContext& c) {
   c.out(1) = {x.dtype, with(batch_of(x), {min(x.shape[x.shape.size() - 2], x.shape.back())})};
   return {};
 }
+template <bool kVectors>
 Status svd_infer(InferContext& c) {
   HG_TRY(check_matrix(c, 0, false));
   const TensorType& x = c.in(0);
   const Dim m = x.shape[x.shape.size() - 2], n = x.shape.back(), k = min(m, n);
+  c.out(kVectors ? 1 : 0) = {x.dtype, with(batch_of(x), {k})};
+  if (!kVectors) return {};
   c.out(0) = {x.dtype, with(batch_of(x), {m, k})};
-  c.out(1) = {x.dtype, with(batch_of(x), {k})};
   c.out(2) = {x.dtype, with(batch_of(x), {k, n})};
   return {};
 }
@@ -360,10 +363,13 @@ constexpr OpDef kOps[] = {
     row("geqrf", "geqrf(x) -> a, tau", geqrf_infer),
     // Eigenvalues of a symmetric matrix in ascending order, and the eigenvectors as columns. Uses
     // the lower triangle, or the upper one. The largest element of each vector is positive.
-    row("eigh", "eigh(x, upper: bool = false) -> values, vectors", eigh_infer, eigh_grad),
+    row("eigh", "eigh(x, upper: bool = false) -> values, vectors", eigh_infer<true>, eigh_grad),
     // x = u diag(s) vh, s in descending order: u [..., m, k], s [..., k], vh [..., k, n]. The
     // largest element of each column of u is positive.
-    row("svd", "svd(x) -> u, s, vh", svd_infer, svd_grad),
+    row("svd", "svd(x) -> u, s, vh", svd_infer<true>, svd_grad),
+    // The values alone.
+    row<kInternal>("eigvalsh", "eigvalsh(x, upper: bool = false) -> values", eigh_infer<false>),
+    row<kInternal>("svdvals", "svdvals(x) -> s", svd_infer<false>),
     // p x = l u. Returns l (without its unit diagonal) and u in one matrix of x's shape, the
     // successive row exchanges (i32, from 1), and the resulting order of the rows (i64 [..., m]).
     row("lu", "lu(x) -> lu, pivots, rows", lu_infer, lu_grad),

@@ -26,8 +26,9 @@ std::vector<Sample> linalg() {
       s.push_back({"solve_triangular", {pair, {dtype, {2, 2, 3}}}, {{"upper", upper}}});
       s.push_back(
           {.op = "cholesky", .inputs = {a}, .attrs = {{"upper", upper}}, .gradient = false});
-      s.push_back({.op = "eigh", .inputs = {a}, .attrs = {{"upper", upper}}, .gradient = false});
-      s.push_back({.op = "eigh", .inputs = {pair}, .attrs = {{"upper", upper}}, .gradient = false});
+      for (const char* op : {"eigh", "eigvalsh"})
+        for (const SampleInput& x : {a, pair})
+          s.push_back({.op = op, .inputs = {x}, .attrs = {{"upper", upper}}, .gradient = false});
     }
     s.push_back({.op = "eigh", .inputs = {{dtype, {1, 1}}}, .gradient = false});
     s.push_back({"lu", {a}});
@@ -76,11 +77,13 @@ std::vector<Sample> linalg() {
     solved({0, 0, 0, 2, 0.1, 0, 0.5, -0.3, 4}, {-3, -3, 3}, 2);
     solved({3, 0, 0, 0, 0.2, 0.1, 0, 0, -0.4, 2, 0.3, 0, 0.7, 0.5, -0.6, 1}, {4, -3, -3, 4}, 2);
     solved({}, {}, 2);
-    s.push_back({"svd", {a}});
-    s.push_back({"svd", {pair}});
-    s.push_back({"svd", {{dtype, {4, 2}, 0, 0, tall}}});
-    s.push_back({"svd", {{dtype, {2, 4}, 0, 0, tall}}});
-    s.push_back({"svd", {{dtype, {1, 1}}}});
+    for (const char* op : {"svd", "svdvals"}) {
+      s.push_back({op, {a}});
+      s.push_back({op, {pair}});
+      s.push_back({op, {{dtype, {4, 2}, 0, 0, tall}}});
+      s.push_back({op, {{dtype, {2, 4}, 0, 0, tall}}});
+      s.push_back({op, {{dtype, {1, 1}}}});
+    }
     const SampleInput bound = {dtype, {1}, 0, 0, {0.01}};
     for (const SampleInput& x : {a, SampleInput{dtype, {4, 2}, 0, 0, tall}})
       s.push_back({.op = "pinv", .inputs = {x, bound}});
