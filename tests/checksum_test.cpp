@@ -30,8 +30,10 @@ TEST(Checksum, IsThatOfRfc3720) {
   EXPECT_EQ(crc32c(std::vector<uint8_t>(32, 0xff).data(), 32), 0x62A8AB43u);
   EXPECT_EQ(crc32c(nullptr, 0), 0u);
   std::vector<uint8_t> bytes;
-  for (uint32_t i = 0; i < 80000; ++i) bytes.push_back(static_cast<uint8_t>(i * i >> 7 ^ i));
-  for (const size_t size : {1, 7, 8, 9, 63, 8192, 24575, 24576, 24577, 49152, 73735, 80000}) {
+  for (uint32_t i = 0; i < 1000000; ++i) bytes.push_back(static_cast<uint8_t>(i * i >> 7 ^ i));
+  for (const size_t size :
+       {1,     7,     8,     9,     63,    8192,   24575,  24576,  24577,  49152,
+        73735, 80000, 98303, 98304, 98305, 786431, 786432, 786433, 909321, 1000000}) {
     const std::vector<uint8_t> part(bytes.end() - static_cast<std::ptrdiff_t>(size), bytes.end());
     EXPECT_EQ(crc32c(part.data(), part.size()), plain_crc32c(part)) << size;
   }

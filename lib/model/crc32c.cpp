@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // CRC-32C (polynomial 0x1EDC6F41, reflected; RFC 3720, appendix B.4). Splits large data into three
 // lanes, because the processor's instruction has a latency of three cycles. Joins their sums by a
-// product with x^(8 lane) modulo the polynomial, as zlib's crc32_combine does.
+// product with x^(8 lane) modulo the polynomial, as zlib's crc32_combine does. Lanes are as long as
+// possible: at the start of each, the processor waits for memory.
 #include "lib/model/crc32c.h"
 
 #include <array>
@@ -17,7 +18,6 @@ namespace hg {
 namespace {
 
 constexpr uint32_t kPolynomial = 0x82F63B78;  // reflected
-constexpr size_t kLane = 8192;                // bytes
 
 constexpr std::array<std::array<uint32_t, 256>, 8> make_tables() {
   std::array<std::array<uint32_t, 256>, 8> tables{};
@@ -55,9 +55,9 @@ uint32_t by_tables(uint32_t crc, const uint8_t* p, size_t bytes) {
 // a b modulo the polynomial, bits reflected.
 constexpr uint32_t product(uint32_t a, uint32_t b) {
   uint32_t sum = 0;
-  for (uint32_t bit = 1u << 31; bit != 0; bit >>= 1) {
-    if (a & bit) sum ^= b;
-    b = (b >> 1) ^ (b & 1 ? kPolynomial : 0);
+  for (int bit = 31; bit >= 0; --bit) {
+    sum ^= b & (0 - ((a >> bit) & 1));
+    b = (b >> 1) ^ (kPolynomial & (0 - (b & 1)));
   }
   return sum;
 }
@@ -70,7 +70,11 @@ constexpr uint32_t power(uint64_t bytes) {
   }
   return result;
 }
-constexpr uint32_t kOneLane = power(kLane), kTwoLanes = power(2 * kLane);
+struct Lane {
+  size_t bytes;
+  uint32_t one = power(bytes), two = power(2 * bytes);
+};
+constexpr Lane kLanes[] = {{1 << 18}, {1 << 15}, {1 << 13}};
 
 #if defined(__x86_64__)
 #define HG_CRC_TARGET __attribute__((target("sse4.2")))
@@ -85,15 +89,16 @@ inline uint32_t step(uint32_t crc, uint64_t word) { return __crc32cd(crc, word);
 #endif
 
 HG_CRC_TARGET uint32_t by_instruction(uint32_t crc, const uint8_t* p, size_t bytes) {
-  for (; bytes >= 3 * kLane; p += 3 * kLane, bytes -= 3 * kLane) {
-    uint32_t second = 0, third = 0;
-    for (size_t i = 0; i < kLane; i += 8) {
-      crc = step(crc, load8(p + i));
-      second = step(second, load8(p + kLane + i));
-      third = step(third, load8(p + 2 * kLane + i));
+  for (const Lane& lane : kLanes)
+    for (; bytes >= 3 * lane.bytes; p += 3 * lane.bytes, bytes -= 3 * lane.bytes) {
+      uint32_t second = 0, third = 0;
+      for (size_t i = 0; i < lane.bytes; i += 8) {
+        crc = step(crc, load8(p + i));
+        second = step(second, load8(p + lane.bytes + i));
+        third = step(third, load8(p + 2 * lane.bytes + i));
+      }
+      crc = product(crc, lane.two) ^ product(second, lane.one) ^ third;
     }
-    crc = product(crc, kTwoLanes) ^ product(second, kOneLane) ^ third;
-  }
   for (; bytes >= 8; p += 8, bytes -= 8) crc = step(crc, load8(p));
   return by_tables(crc, p, bytes);
 }
