@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/known.h"
 
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
 #if defined(__linux__)
 #include <dlfcn.h>
 #endif
@@ -17,6 +21,23 @@ void find(Function*& function, const char* library, const char* name) {
     function = reinterpret_cast<Function*>(dlsym(loaded, name));
 }
 
+// The place in the object where all of the tensors hold what their _cdata says; 0 if there is not
+// exactly one.
+size_t offset_of_impl(const std::vector<nb::object>& tensors) {
+  const auto size = nb::cast<size_t>(tensors[0].type().attr("__basicsize__"));
+  size_t found = 0;
+  for (size_t at = 2 * sizeof(void*); at + sizeof(void*) <= size; at += sizeof(void*)) {
+    const bool is_here = std::all_of(tensors.begin(), tensors.end(), [&](const nb::object& each) {
+      void* held = nullptr;
+      std::memcpy(&held, reinterpret_cast<const char*>(each.ptr()) + at, sizeof held);
+      return held == PyLong_AsVoidPtr(nb::object(each.attr("_cdata")).ptr());
+    });
+    if (is_here && found != 0) return 0;
+    if (is_here) found = at;
+  }
+  return found;
+}
+
 // A function is kept only if it tells what Python's function tells, in both cases.
 void find_calls(Known& k, const nb::object& torch) try {
   TorchCalls found;
@@ -31,12 +52,18 @@ void find_calls(Known& k, const nb::object& torch) try {
     if (found.is_grad_enabled != nullptr && found.is_grad_enabled() != value)
       found.is_grad_enabled = nullptr;
   }
+  find(found.requires_grad, "libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv");
   const nb::object one = torch.attr("ones")(1, nb::arg("device") = "cpu");
-  for (const bool is_neg : {false, true}) {
-    const nb::object tensor = is_neg ? torch.attr("_neg_view")(one) : one;
-    void* impl = PyLong_AsVoidPtr(nb::object(tensor.attr("_cdata")).ptr());
-    if (found.is_neg != nullptr && found.is_neg(&impl) != is_neg) found.is_neg = nullptr;
+  const nb::object tracked =
+      torch.attr("ones")(1, nb::arg("device") = "cpu", nb::arg("requires_grad") = true);
+  const std::vector<nb::object> tensors = {one, torch.attr("_neg_view")(one), tracked};
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    void* impl = PyLong_AsVoidPtr(nb::object(tensors[i].attr("_cdata")).ptr());
+    if (found.is_neg != nullptr && found.is_neg(&impl) != (i == 1)) found.is_neg = nullptr;
+    if (found.requires_grad != nullptr && found.requires_grad(impl) != (i == 2))
+      found.requires_grad = nullptr;
   }
+  k.tensor_offset = offset_of_impl(tensors);
   find(found.modes, "libc10.so", "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv");
   if (!k.count_modes.is_valid()) found.modes = nullptr;
   if (found.modes != nullptr) {
@@ -101,18 +128,14 @@ PyTypeObject* torch_tensor() {
   nb::object type = torch.attr("Tensor");
   k.torch_from_dlpack = torch.attr("from_dlpack");
   k.is_grad_enabled = torch.attr("is_grad_enabled");
-  k.forward_ad = torch.attr("autograd").attr("forward_ad");
+  k.forward_ad = torch.attr("autograd").attr("forward_ad").attr("__dict__");
   k.are_transforms_active = torch.attr("_C").attr("_are_functorch_transforms_active");
   k.is_wrapped = torch.attr("_C").attr("_functorch").attr("is_functorch_wrapped_tensor");
   k.tracing_state = torch.attr("_C").attr("_get_tracing_state");
   if (nb::hasattr(torch.attr("_C"), "_len_torch_dispatch_stack"))
     k.count_modes = torch.attr("_C").attr("_len_torch_dispatch_stack");
   k.dispatch_of_tensors = type.attr("__torch_dispatch__");
-  k.requires_grad_of = type.attr("requires_grad");
-  k.cdata_of = type.attr("_cdata");
   find_calls(k, torch);
-  k.read_property = reinterpret_cast<descrgetfunc>(
-      PyType_GetSlot(Py_TYPE(k.requires_grad_of.ptr()), Py_tp_descr_get));
   if (nb::hasattr(torch, "nn") && nb::hasattr(torch.attr("nn"), "Parameter"))
     k.parameter = reinterpret_cast<PyTypeObject*>(
         nb::object(torch.attr("nn").attr("Parameter")).release().ptr());

@@ -30,8 +30,9 @@ struct TorchCalls {
   bool (*is_grad_enabled)() = nullptr;        // c10::GradMode::is_enabled
   const void* const* (*tracing)() = nullptr;  // torch::jit::tracer::getTracingState: a shared_ptr
   const void* const* (*layers)() = nullptr;   // at::functorch::getDynamicLayerStack: a vector
-  bool (*is_neg)(void* const* tensor) = nullptr;  // at::native::is_neg of an at::Tensor
-  int64_t (*modes)() = nullptr;                   // c10::impl::TorchDispatchModeTLS::stack_len
+  bool (*requires_grad)(const void* impl) = nullptr;  // c10::TensorImpl::requires_grad
+  bool (*is_neg)(void* const* tensor) = nullptr;      // at::native::is_neg of an at::Tensor
+  int64_t (*modes)() = nullptr;                       // c10::impl::TorchDispatchModeTLS::stack_len
 };
 
 // Objects are never freed, because the interpreter may end earlier. Objects of numpy are found when
@@ -43,14 +44,15 @@ struct Known {
   nb::object resident;                    // finds device copies of torch tensors on the host
   const Exchange* exchange = nullptr;     // torch's; null for versions without one
   nb::object asarray, torch_from_dlpack, is_grad_enabled;
-  nb::object forward_ad;                         // torch's module
+  nb::object forward_ad;                         // the names of torch's module
   nb::object are_transforms_active, is_wrapped;  // of torch.func
   nb::object tracing_state;                      // of torch.jit.trace
   nb::object count_modes;                        // of torch's dispatch; null before torch 2.0
   nb::object dispatch_of_tensors;                // __torch_dispatch__ of torch.Tensor
-  nb::object requires_grad_of, cdata_of;         // properties of torch.Tensor, and how to read them
-  descrgetfunc read_property = nullptr;
   TorchCalls calls;
+  // Where objects of torch.Tensor and torch.nn.Parameter hold their at::Tensor, a pointer; 0:
+  // unknown.
+  size_t tensor_offset = 0;
   nb::object requires_grad, array, followed, is_neg, is_conj, out, current_level, base,
       executors;                               // names, interned
   nb::object chosen;                           // the context's hg.Executor

@@ -139,10 +139,32 @@ bool is_grad_enabled() {
                                             : is_true(k.is_grad_enabled());
 }
 
-bool wants_gradient(nb::handle tensor) {
+// The at::Tensor of an object of torch's own classes, or null.
+void* const* tensor_in(nb::handle object) {
   const Known& k = known();
-  return is_true(nb::steal(PyObject_GetAttr(tensor.ptr(), k.requires_grad.ptr()))) &&
-         is_grad_enabled();
+  const PyTypeObject* type = Py_TYPE(object.ptr());
+  if (k.tensor_offset == 0 || (type != k.torch_tensor.load() && type != k.parameter))
+    return nullptr;
+  return reinterpret_cast<void* const*>(reinterpret_cast<const char*>(object.ptr()) +
+                                        k.tensor_offset);
+}
+
+bool requires_grad(nb::handle object) {
+  const Known& k = known();
+  void* const* const tensor = tensor_in(object);
+  if (tensor != nullptr && *tensor != nullptr && k.calls.requires_grad != nullptr)
+    return k.calls.requires_grad(*tensor);
+  return is_true(nb::steal(PyObject_GetAttr(object.ptr(), k.requires_grad.ptr())));
+}
+
+bool wants_gradient(nb::handle tensor) { return requires_grad(tensor) && is_grad_enabled(); }
+
+// The level of forward-mode autograd that is entered; below 0: none.
+long forward_level() {
+  const Known& k = known();
+  PyObject* level = PyDict_GetItemWithError(k.forward_ad.ptr(), k.current_level.ptr());
+  if (level == nullptr) throw nb::python_error();
+  return PyLong_AsLong(level);
 }
 
 bool is_traced() {
@@ -167,9 +189,7 @@ bool is_recorded() {
 // Whether a torch.func transform or torch.jit tracing is active, or tensors may have tangents.
 bool is_transformed() {
   const Known& k = known();
-  const nb::object level = nb::steal(PyObject_GetAttr(k.forward_ad.ptr(), k.current_level.ptr()));
-  if (!level.is_valid()) throw nb::python_error();
-  if (PyLong_AsLong(level.ptr()) >= 0 || is_traced()) return true;
+  if (forward_level() >= 0 || is_traced()) return true;
   if (k.calls.layers == nullptr) return is_true(k.are_transforms_active());
   const void* const* const layers = k.calls.layers();  // begin and end
   return layers[0] != layers[1];
@@ -184,12 +204,9 @@ bool is_so(nb::handle tensor, const nb::object& method) {
 // Whether a tensor of torch's own classes is lazily negated.
 bool is_negated(nb::handle tensor) {
   const Known& k = known();
-  if (k.calls.is_neg == nullptr) return is_so(tensor, k.is_neg);
-  const nb::object address = nb::steal(k.read_property(
-      k.cdata_of.ptr(), tensor.ptr(), reinterpret_cast<PyObject*>(Py_TYPE(tensor.ptr()))));
-  if (!address.is_valid()) throw nb::python_error();
-  void* impl = PyLong_AsVoidPtr(address.ptr());
-  return k.calls.is_neg(&impl);
+  void* const* const held = tensor_in(tensor);
+  return held != nullptr && k.calls.is_neg != nullptr ? k.calls.is_neg(held)
+                                                      : is_so(tensor, k.is_neg);
 }
 
 // The mechanism that tracks the tensor, so that its value alone is not sufficient; null: none.
@@ -199,8 +216,8 @@ const char* follower_of(nb::handle tensor) {
     return "is traced by torch.jit.trace, which would take what is computed here for a constant";
   if (is_true(k.is_wrapped(tensor)))
     return "is followed by a transform of torch.func (grad, jvp, vmap, ...)";
-  if (PyLong_AsLong(nb::object(k.forward_ad.attr("_current_level")).ptr()) >= 0 &&
-      !k.forward_ad.attr("unpack_dual")(tensor).attr("tangent").is_none())
+  if (forward_level() >= 0 &&
+      !nb::object(k.forward_ad["unpack_dual"])(tensor).attr("tangent").is_none())
     return "has a tangent (torch.autograd.forward_ad)";
   return nullptr;
 }
@@ -380,9 +397,7 @@ bool see(nb::handle object, Tensor& tensor, Kind& kind, TorchState& torch) {
     return false;
   if (!torch.is_known) torch = {true, is_grad_enabled(), is_transformed() || is_recorded()};
   if (k.exchange == nullptr || k.exchange->borrow == nullptr || torch.is_transformed) return false;
-  if (torch.records && is_true(nb::steal(k.read_property(k.requires_grad_of.ptr(), self,
-                                                         reinterpret_cast<PyObject*>(known_type)))))
-    return false;
+  if (torch.records && requires_grad(object)) return false;
   if (is_negated(object)) return false;
   dlpack::DataTensor seen = {};
   if (k.exchange->borrow(self, &seen) != 0) {
