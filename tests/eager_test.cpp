@@ -390,8 +390,7 @@ TEST(Eager, DevicesGoByName) {
 
 TEST(Eager, AUsersOpIsCalledByName) {
   Registry registry;
-  constexpr OpDef kTwice = {.name = "acme.twice",
-                            .signature = "acme.twice(x) -> y",
+  constexpr OpDef kTwice = {.signature = "acme.twice(x) -> y",
                             .expand = [](ExpandContext& c) -> Status {
                               c.set_out(0, c.graph().call("add", {c.in(0), c.in(0)}));
                               return {};

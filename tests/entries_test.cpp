@@ -223,9 +223,7 @@ TEST(Entries, OfUnknownOpsAndOfCutFilesAreRefused) {
   EXPECT_EQ(Model::read(damaged).status().message(), "there are two entries 'triple'");
 
   Registry registry;
-  const OpDef alias = {.name = "acme.alias",
-                       .signature = "acme.alias(x) -> y",
-                       .expand = [](ExpandContext& c) -> Status {
+  const OpDef alias = {.signature = "acme.alias(x) -> y", .expand = [](ExpandContext& c) -> Status {
                          c.set_out(0, c.in(0) * 1.0);
                          return {};
                        }};

@@ -342,8 +342,7 @@ TEST(Gradients, OfSecondOrderAreRefusedWhereNoRuleIsKnown) {
 }
 
 TEST(Gradients, ListAllOpsWithoutOne) {
-  constexpr OpDef kWave = {.name = "acme.wave",
-                           .signature = "acme.wave(x) -> y",
+  constexpr OpDef kWave = {.signature = "acme.wave(x) -> y",
                            .infer = [](InferContext& c) -> Status {
                              c.out(0) = c.in(0);
                              return {};

@@ -49,8 +49,7 @@ class Guarded {
 const void* last_written = nullptr;
 
 // y = x + 1; the op remembers the address that it wrote to.
-const OpDef kTold = {.name = "test.told",
-                     .signature = "test.told(x) -> y",
+const OpDef kTold = {.signature = "test.told(x) -> y",
                      .infer = [](InferContext& c) -> Status {
                        c.out(0) = c.in(0);
                        return {};

@@ -27,7 +27,7 @@ Status twice(ExpandContext& c) {
   c.set_out(0, c.in(0) + c.in(0));
   return {};
 }
-constexpr OpDef kTwice = {.name = "acme.twice", .signature = "acme.twice(x) -> y", .expand = twice};
+constexpr OpDef kTwice = {.signature = "acme.twice(x) -> y", .expand = twice};
 constexpr OpDef kThird = {
     .name = "acme.third", .signature = "acme.third(x) -> y", .infer = infer_like};
 constexpr KernelDef kThirdKernel = {

@@ -298,8 +298,7 @@ std::stop_source* to_stop = nullptr;
 int stop_at = 0;
 
 // y = x; the op asks the run to stop at its `stop_at`-th call.
-const OpDef kTick = {.name = "test.tick",
-                     .signature = "test.tick(x) -> y",
+const OpDef kTick = {.signature = "test.tick(x) -> y",
                      .infer = [](InferContext& c) -> Status {
                        c.out(0) = c.in(0);
                        return {};

@@ -20,10 +20,8 @@ Status gradient(GradContext& c) {
   c.set_grad(0, c.dout(0) * (c.attrs().real("gain") * cos(c.in(0)) + 1.0));
   return {};
 }
-constexpr OpDef kWave = {.name = "acme.wave",
-                         .signature = "acme.wave(x, gain: float) -> y",
-                         .infer = infer,
-                         .grad = gradient};
+constexpr OpDef kWave = {
+    .signature = "acme.wave(x, gain: float) -> y", .infer = infer, .grad = gradient};
 
 void run(const RunContext& c) noexcept {
   for (int64_t i = 0; i < c.out(0).count(); ++i) c.out(0).as<float>()[i] = -1;  // as a mark

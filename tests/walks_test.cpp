@@ -126,10 +126,8 @@ void run_wave(const RunContext& c) noexcept {
   for (int64_t i = 0; i < c.out(0).count(); ++i)
     c.out(0).as<float>()[i] = c.in(0).as<float>()[i] + gain * std::sin(c.in(0).as<float>()[i]);
 }
-constexpr OpDef kWave = {.name = "walk.wave",
-                         .signature = "walk.wave(x, gain: float) -> y",
-                         .infer = infer_wave,
-                         .grad = grad_wave};
+constexpr OpDef kWave = {
+    .signature = "walk.wave(x, gain: float) -> y", .infer = infer_wave, .grad = grad_wave};
 constexpr KernelDef kWaveKernel = {
     .op = "walk.wave", .name = "plain", .prepare = prepare_wave, .run = run_wave};
 

@@ -79,12 +79,14 @@ std::shared_ptr<const Op> parsed(const OpDef& def, Status& status) {
     status = signature.status();
     return nullptr;
   }
-  if (signature->name != def.name) {
-    status =
-        invalid_argument("the op '", def.name, "' has the signature of '", signature->name, "'");
+  Op op{def, *std::move(signature)};
+  if (def.name.empty()) op.def.name = def.signature.substr(0, op.signature.name.size());
+  if (op.signature.name != op.def.name) {
+    status = invalid_argument("the op '", op.def.name, "' has the signature of '",
+                              op.signature.name, "'");
     return nullptr;
   }
-  return std::make_shared<const Op>(Op{def, *std::move(signature)});
+  return std::make_shared<const Op>(std::move(op));
 }
 
 KernelList::iterator first_fallback(KernelList& list) {
@@ -154,7 +156,8 @@ Status Registry::add(const OpDef& op) {
   std::shared_ptr<const Op> entry = parsed(op, status);
   HG_TRY(status);
   const std::lock_guard lock(body_->mutex);
-  HG_CHECK(body_->ops.emplace(op.name, std::move(entry)).second, "the op '", op.name,
+  const std::string_view name = entry->name();
+  HG_CHECK(body_->ops.emplace(name, std::move(entry)).second, "the op '", name,
            "' is registered already");
   return {};
 }

@@ -244,11 +244,9 @@ Status logit_expand(ExpandContext& c) {
   return {};
 }
 
-constexpr OpDef pointwise_row(std::string_view name, std::string_view signature,
-                              Status (*infer)(InferContext&), Status (*grad)(GradContext&),
-                              Status (*expand)(ExpandContext&)) {
-  return {.name = name,
-          .signature = signature,
+constexpr OpDef pointwise_row(std::string_view signature, Status (*infer)(InferContext&),
+                              Status (*grad)(GradContext&), Status (*expand)(ExpandContext&)) {
+  return {.signature = signature,
           .infer = infer,
           .grad = grad,
           .expand = expand,
@@ -259,48 +257,42 @@ constexpr OpDef pointwise_row(std::string_view name, std::string_view signature,
 // The result has the shape and dtype of x.
 constexpr OpDef kOps[] = {
     // max(x, 0)
-    pointwise_row("relu", "relu(x) -> y", infer_number_unary, relu_grad, nullptr),
+    pointwise_row("relu(x) -> y", infer_number_unary, relu_grad, nullptr),
     // x > 0 ? x : negative_slope * x
-    pointwise_row("leaky_relu", "leaky_relu(x, negative_slope: float = 0.01) -> y",
-                  infer_float_unary, leaky_relu_grad, leaky_relu_expand),
+    pointwise_row("leaky_relu(x, negative_slope: float = 0.01) -> y", infer_float_unary,
+                  leaky_relu_grad, leaky_relu_expand),
     // scale * (x > 0 ? x : alpha * (e^(input_scale * x) - 1)); includes selu and celu.
-    pointwise_row("elu",
-                  "elu(x, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> y",
+    pointwise_row("elu(x, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> y",
                   infer_float_unary, elu_grad, elu_expand),
     // x * normal_cdf(x), or its tanh approximation.
-    pointwise_row("gelu", "gelu(x, approximate: str = \"none\") -> y", gelu_infer, gelu_grad,
-                  gelu_expand),
+    pointwise_row("gelu(x, approximate: str = \"none\") -> y", gelu_infer, gelu_grad, gelu_expand),
     // x * sigmoid(x)
-    pointwise_row("silu", "silu(x) -> y", infer_float_unary, silu_grad, silu_expand),
+    pointwise_row("silu(x) -> y", infer_float_unary, silu_grad, silu_expand),
     // x * tanh(softplus(x))
-    pointwise_row("mish", "mish(x) -> y", infer_float_unary, mish_grad, mish_expand),
+    pointwise_row("mish(x) -> y", infer_float_unary, mish_grad, mish_expand),
     // log(1 + e^(beta * x)) / beta; x where beta * x > threshold.
-    pointwise_row("softplus", "softplus(x, beta: float = 1.0, threshold: float = 20.0) -> y",
-                  infer_float_unary, softplus_grad, softplus_expand),
+    pointwise_row("softplus(x, beta: float = 1.0, threshold: float = 20.0) -> y", infer_float_unary,
+                  softplus_grad, softplus_expand),
     // log(sigmoid(x))
-    pointwise_row("log_sigmoid", "log_sigmoid(x) -> y", infer_float_unary, log_sigmoid_grad,
-                  log_sigmoid_expand),
+    pointwise_row("log_sigmoid(x) -> y", infer_float_unary, log_sigmoid_grad, log_sigmoid_expand),
     // x clamped to [min_val, max_val].
-    pointwise_row("hardtanh", "hardtanh(x, min_val: float = -1.0, max_val: float = 1.0) -> y",
-                  hardtanh_infer, hardtanh_grad, hardtanh_expand),
+    pointwise_row("hardtanh(x, min_val: float = -1.0, max_val: float = 1.0) -> y", hardtanh_infer,
+                  hardtanh_grad, hardtanh_expand),
     // clamp(x + 3, 0, 6) / 6
-    pointwise_row("hardsigmoid", "hardsigmoid(x) -> y", infer_float_unary, hardsigmoid_grad,
-                  hardsigmoid_expand),
+    pointwise_row("hardsigmoid(x) -> y", infer_float_unary, hardsigmoid_grad, hardsigmoid_expand),
     // x * clamp(x + 3, 0, 6) / 6
-    pointwise_row("hardswish", "hardswish(x) -> y", infer_float_unary, hardswish_grad,
-                  hardswish_expand),
+    pointwise_row("hardswish(x) -> y", infer_float_unary, hardswish_grad, hardswish_expand),
     // x where |x| > lambd, otherwise 0.
-    pointwise_row("hardshrink", "hardshrink(x, lambd: float = 0.5) -> y", infer_float_unary,
-                  shrink_grad, hardshrink_expand),
+    pointwise_row("hardshrink(x, lambd: float = 0.5) -> y", infer_float_unary, shrink_grad,
+                  hardshrink_expand),
     // x shrunk toward 0 by lambd; 0 where |x| <= lambd.
-    pointwise_row("softshrink", "softshrink(x, lambd: float = 0.5) -> y", infer_float_unary,
-                  shrink_grad, softshrink_expand),
+    pointwise_row("softshrink(x, lambd: float = 0.5) -> y", infer_float_unary, shrink_grad,
+                  softshrink_expand),
     // x > threshold ? x : value
-    pointwise_row("threshold", "threshold(x, threshold: float, value: float) -> y", threshold_infer,
+    pointwise_row("threshold(x, threshold: float, value: float) -> y", threshold_infer,
                   threshold_grad, threshold_expand),
     // log(x / (1 - x)). If eps is given, x is first clamped to [eps, 1 - eps].
-    pointwise_row("logit", "logit(x, eps: float?) -> y", infer_float_unary, logit_grad,
-                  logit_expand),
+    pointwise_row("logit(x, eps: float?) -> y", infer_float_unary, logit_grad, logit_expand),
 };
 
 }  // namespace

@@ -187,14 +187,12 @@ constexpr OpDef kOps[] = {
     //
     // A query that sees no key gets zeros.
     // C++: attention(q, k, v, mask, causal, scale)
-    {.name = "attention",
-     .signature = "attention(q, k, v, mask?, scale: float? = none, causal: bool = false) -> y",
+    {.signature = "attention(q, k, v, mask?, scale: float? = none, causal: bool = false) -> y",
      .infer = attention_infer,
      .grad = attention_grad,
      .expand = attention_expand,
      .flops = attention_flops},
-    {.name = "attention_grad",
-     .signature = "attention_grad(q, k, v, mask?, dy, scale: float? = none, causal: bool = false) "
+    {.signature = "attention_grad(q, k, v, mask?, dy, scale: float? = none, causal: bool = false) "
                   "-> dq, dk, dv",
      .infer = attention_grad_infer,
      .expand = attention_grad_expand,

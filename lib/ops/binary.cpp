@@ -131,60 +131,57 @@ Status xlogy_grad(GradContext& c) {
 // Arithmetic on two tensors of one dtype. Shapes broadcast.
 constexpr OpDef kOps[] = {
     // a + b; for bool, logical or
-    binary_row<kCommutative | kKeepsFinite>("add", "add(a, b) -> y", infer_any_binary, add_grad),
+    binary_row<kCommutative | kKeepsFinite>("add(a, b) -> y", infer_any_binary, add_grad),
     // a - b
-    binary_row<kKeepsFinite>("sub", "sub(a, b) -> y", infer_number_binary, sub_grad),
+    binary_row<kKeepsFinite>("sub(a, b) -> y", infer_number_binary, sub_grad),
     // a * b; for bool, logical and
-    binary_row<kCommutative | kKeepsFinite>("mul", "mul(a, b) -> y", infer_any_binary, mul_grad),
+    binary_row<kCommutative | kKeepsFinite>("mul(a, b) -> y", infer_any_binary, mul_grad),
     // a / b. Floats only.
-    binary_row("div", "div(a, b) -> y", infer_float_binary, div_grad),
+    binary_row("div(a, b) -> y", infer_float_binary, div_grad),
     // Quotient rounded toward minus infinity.
-    binary_row("floor_divide", "floor_divide(a, b) -> y", infer_number_binary, nullptr),
+    binary_row("floor_divide(a, b) -> y", infer_number_binary, nullptr),
     // Quotient rounded toward zero.
-    binary_row("trunc_divide", "trunc_divide(a, b) -> y", infer_number_binary, nullptr),
+    binary_row("trunc_divide(a, b) -> y", infer_number_binary, nullptr),
     // Remainder with the sign of b.
-    binary_row("remainder", "remainder(a, b) -> y", infer_number_binary, remainder_grad),
+    binary_row("remainder(a, b) -> y", infer_number_binary, remainder_grad),
     // Remainder with the sign of a.
-    binary_row("fmod", "fmod(a, b) -> y", infer_number_binary, fmod_grad),
+    binary_row("fmod(a, b) -> y", infer_number_binary, fmod_grad),
     // a^b
-    binary_row("pow", "pow(a, b) -> y", infer_number_binary, pow_grad),
+    binary_row("pow(a, b) -> y", infer_number_binary, pow_grad),
     // Larger element; NaN if either is NaN.
-    binary_row<kCommutative>("maximum", "maximum(a, b) -> y", infer_any_binary, maximum_grad),
+    binary_row<kCommutative>("maximum(a, b) -> y", infer_any_binary, maximum_grad),
     // Smaller element; NaN if either is NaN.
-    binary_row<kCommutative>("minimum", "minimum(a, b) -> y", infer_any_binary, minimum_grad),
+    binary_row<kCommutative>("minimum(a, b) -> y", infer_any_binary, minimum_grad),
     // Larger element; the other one if one is NaN.
-    binary_row<kCommutative>("fmax", "fmax(a, b) -> y", infer_any_binary, fmax_grad),
+    binary_row<kCommutative>("fmax(a, b) -> y", infer_any_binary, fmax_grad),
     // Smaller element; the other one if one is NaN.
-    binary_row<kCommutative>("fmin", "fmin(a, b) -> y", infer_any_binary, fmin_grad),
+    binary_row<kCommutative>("fmin(a, b) -> y", infer_any_binary, fmin_grad),
     // Angle of the point (x, y) = (b, a).
-    binary_row("atan2", "atan2(a, b) -> y", infer_float_binary, atan2_grad),
+    binary_row("atan2(a, b) -> y", infer_float_binary, atan2_grad),
     // sqrt(a^2 + b^2)
-    binary_row<kCommutative>("hypot", "hypot(a, b) -> y", infer_float_binary, hypot_grad),
+    binary_row<kCommutative>("hypot(a, b) -> y", infer_float_binary, hypot_grad),
     // Next float after a in the direction of b.
-    binary_row("nextafter", "nextafter(a, b) -> y", infer_float_binary),
+    binary_row("nextafter(a, b) -> y", infer_float_binary),
     // |a| with the sign of b
-    binary_row("copysign", "copysign(a, b) -> y", infer_float_binary, copysign_grad),
+    binary_row("copysign(a, b) -> y", infer_float_binary, copysign_grad),
     // log(e^a + e^b)
-    binary_row<kCommutative>("logaddexp", "logaddexp(a, b) -> y", infer_float_binary,
-                             logaddexp_grad),
+    binary_row<kCommutative>("logaddexp(a, b) -> y", infer_float_binary, logaddexp_grad),
     // a * log(b); 0 where a is 0
-    binary_row("xlogy", "xlogy(a, b) -> y", infer_float_binary, xlogy_grad),
+    binary_row("xlogy(a, b) -> y", infer_float_binary, xlogy_grad),
     // Integers and bool only.
-    binary_row<kCommutative>("bitwise_and", "bitwise_and(a, b) -> y", infer_bit_binary, nullptr),
+    binary_row<kCommutative>("bitwise_and(a, b) -> y", infer_bit_binary, nullptr),
     // Integers and bool only.
-    binary_row<kCommutative>("bitwise_or", "bitwise_or(a, b) -> y", infer_bit_binary, nullptr),
+    binary_row<kCommutative>("bitwise_or(a, b) -> y", infer_bit_binary, nullptr),
     // Integers and bool only.
-    binary_row<kCommutative>("bitwise_xor", "bitwise_xor(a, b) -> y", infer_bit_binary, nullptr),
+    binary_row<kCommutative>("bitwise_xor(a, b) -> y", infer_bit_binary, nullptr),
     // a * 2^b. Integers only.
-    binary_row("bitwise_left_shift", "bitwise_left_shift(a, b) -> y", infer_integer_binary,
-               nullptr),
+    binary_row("bitwise_left_shift(a, b) -> y", infer_integer_binary, nullptr),
     // a / 2^b, rounded toward minus infinity. Integers only.
-    binary_row("bitwise_right_shift", "bitwise_right_shift(a, b) -> y", infer_integer_binary,
-               nullptr),
+    binary_row("bitwise_right_shift(a, b) -> y", infer_integer_binary, nullptr),
     // Greatest common divisor. Integers only.
-    binary_row<kCommutative>("gcd", "gcd(a, b) -> y", infer_integer_binary, nullptr),
+    binary_row<kCommutative>("gcd(a, b) -> y", infer_integer_binary, nullptr),
     // Least common multiple. Integers only.
-    binary_row<kCommutative>("lcm", "lcm(a, b) -> y", infer_integer_binary, nullptr),
+    binary_row<kCommutative>("lcm(a, b) -> y", infer_integer_binary, nullptr),
 };
 
 }  // namespace

@@ -6,9 +6,8 @@
 namespace hg::ops {
 namespace {
 
-constexpr OpDef test(std::string_view name, std::string_view signature, uint32_t traits = 0) {
-  return {.name = name,
-          .signature = signature,
+constexpr OpDef test(std::string_view signature, uint32_t traits = 0) {
+  return {.signature = signature,
           .infer = infer_test_binary,
           .alias = 3,
           .traits = traits | kElementwise | kNoGradient};
@@ -17,23 +16,23 @@ constexpr OpDef test(std::string_view name, std::string_view signature, uint32_t
 // Comparisons and logic on two tensors of one dtype. Shapes broadcast; the result is bool.
 constexpr OpDef kOps[] = {
     // a == b
-    test("eq", "eq(a, b) -> y", kCommutative),
+    test("eq(a, b) -> y", kCommutative),
     // a != b
-    test("ne", "ne(a, b) -> y", kCommutative),
+    test("ne(a, b) -> y", kCommutative),
     // a < b
-    test("lt", "lt(a, b) -> y"),
+    test("lt(a, b) -> y"),
     // a <= b
-    test("le", "le(a, b) -> y"),
+    test("le(a, b) -> y"),
     // a > b
-    test("gt", "gt(a, b) -> y"),
+    test("gt(a, b) -> y"),
     // a >= b
-    test("ge", "ge(a, b) -> y"),
+    test("ge(a, b) -> y"),
     // a != 0 and b != 0
-    test("logical_and", "logical_and(a, b) -> y", kCommutative),
+    test("logical_and(a, b) -> y", kCommutative),
     // a != 0 or b != 0
-    test("logical_or", "logical_or(a, b) -> y", kCommutative),
+    test("logical_or(a, b) -> y", kCommutative),
     // (a != 0) != (b != 0)
-    test("logical_xor", "logical_xor(a, b) -> y", kCommutative),
+    test("logical_xor(a, b) -> y", kCommutative),
 };
 
 }  // namespace

@@ -61,15 +61,13 @@ bool complex_view(ViewContext& c) {
 // Complex tensors as pairs of reals. Only these ops have complex inputs or outputs.
 constexpr OpDef kOps[] = {
     // c64[...] -> f32[..., 2], c128[...] -> f64[..., 2]: real and imaginary part.
-    {.name = "view_as_real",
-     .signature = "view_as_real(x) -> y",
+    {.signature = "view_as_real(x) -> y",
      .infer = real_infer,
      .grad = real_grad,
      .view = real_view,
      .traits = kComplex},
     // The inverse of view_as_real.
-    {.name = "view_as_complex",
-     .signature = "view_as_complex(x) -> y",
+    {.signature = "view_as_complex(x) -> y",
      .infer = complex_infer,
      .grad = complex_grad,
      .view = complex_view,

@@ -86,16 +86,14 @@ Status pairwise_distance(ExpandContext& c) {
 
 constexpr OpDef kOps[] = {
     // a * sigmoid(b), where a and b are the halves of x along dim.
-    {.name = "glu", .signature = "glu(x, dim: int = -1) -> y", .expand = glu},
+    {.signature = "glu(x, dim: int = -1) -> y", .expand = glu},
     // x > 0 ? x : weight * x. weight: [1], or [channels] for dim 1 of x.
-    {.name = "prelu", .signature = "prelu(x, weight) -> y", .expand = prelu},
+    {.signature = "prelu(x, weight) -> y", .expand = prelu},
     // sum(x1 * x2) / (max(|x1|, eps) * max(|x2|, eps)) along dim. Shapes broadcast.
-    {.name = "cosine_similarity",
-     .signature = "cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8) -> y",
+    {.signature = "cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8) -> y",
      .expand = cosine_similarity},
     // The p-norm of x1 - x2 + eps over the last dim. Shapes broadcast.
-    {.name = "pairwise_distance",
-     .signature = "pairwise_distance(x1, x2, p: float = 2.0, eps: float = 1e-6, keepdim: bool = "
+    {.signature = "pairwise_distance(x1, x2, p: float = 2.0, eps: float = 1e-6, keepdim: bool = "
                   "false) -> y",
      .expand = pairwise_distance},
 };

@@ -178,25 +178,15 @@ Status infer_assert(InferContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    {.name = "if", .signature = "if(cond, xs...) -> ys...", .infer = infer_if, .traits = kControl},
-    {.name = "while",
-     .signature = "while(cond, xs...) -> ys...",
-     .infer = infer_while,
-     .traits = kControl | kLoop},
+    {.signature = "if(cond, xs...) -> ys...", .infer = infer_if, .traits = kControl},
+    {.signature = "while(cond, xs...) -> ys...", .infer = infer_while, .traits = kControl | kLoop},
     // The values, such as sizes of other values, as i64[number of values].
-    {.name = "dims",
-     .signature = "dims(values: int[]) -> y",
-     .infer = infer_dims,
-     .traits = kNoGradient},
+    {.signature = "dims(values: int[]) -> y", .infer = infer_dims, .traits = kNoGradient},
     // Turns n (i64, rank 0) into a size that depends on data: bool[n, 0]. The run fails if n is
     // negative.
-    {.name = "extent",
-     .signature = "extent(n) -> y",
-     .infer = infer_extent,
-     .traits = kNoGradient | kDataDependent},
+    {.signature = "extent(n) -> y", .infer = infer_extent, .traits = kNoGradient | kDataDependent},
     // Returns condition (bool, rank 0). The run fails with `message` if it is false.
-    {.name = "assert_true",
-     .signature = "assert_true(condition, message: str) -> y",
+    {.signature = "assert_true(condition, message: str) -> y",
      .infer = infer_assert,
      .traits = kNoGradient | kAssertion},
 };

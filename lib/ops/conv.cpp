@@ -348,8 +348,7 @@ constexpr OpDef kOps[] = {
     // - exact: adds each product without transforms (no Winograd). Sums of integers below 2^24 are
     //   then exact in f32.
     // C++: hg/ops/conv.h
-    {.name = "conv",
-     .signature = "conv(x, weight, bias?, residual?, stride: int[] = [1], padding: int[] = [0], "
+    {.signature = "conv(x, weight, bias?, residual?, stride: int[] = [1], padding: int[] = [0], "
                   "dilation: int[] = [1], transposed: bool = false, output_padding: int[] = [0], "
                   "groups: int = 1, activation: str = \"none\", exact: bool = false) -> y",
      .infer = conv_infer,
@@ -357,8 +356,7 @@ constexpr OpDef kOps[] = {
      .expand = conv_expand,
      .traits = kProduct,
      .flops = conv_flops},
-    {.name = "conv_weight_grad",
-     .signature = "conv_weight_grad(x, dy, stride: int[] = [1], padding: int[] = [0], "
+    {.signature = "conv_weight_grad(x, dy, stride: int[] = [1], padding: int[] = [0], "
                   "dilation: int[] = [1], groups: int = 1, kernel: int[]) -> dw",
      .infer = conv_weight_grad_infer,
      .grad = conv_weight_grad_grad,

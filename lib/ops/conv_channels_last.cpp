@@ -54,14 +54,12 @@ double conv_channels_last_flops(std::span<const Sizes> in, std::span<const Sizes
 }
 
 constexpr OpDef kOps[] = {
-    {.name = "conv_channels_last",
-     .signature = "conv_channels_last(x, weight, bias?, residual?, stride: int[] = [1], "
+    {.signature = "conv_channels_last(x, weight, bias?, residual?, stride: int[] = [1], "
                   "padding: int[] = [0], dilation: int[] = [1], activation: str = \"none\") -> y",
      .expand = conv_channels_last_expand,
      .traits = kInternal,
      .flops = conv_channels_last_flops},
-    {.name = "conv_to_channels_last",
-     .signature = "conv_to_channels_last(x, weight, bias?, stride: int[] = [1], "
+    {.signature = "conv_to_channels_last(x, weight, bias?, stride: int[] = [1], "
                   "padding: int[] = [0], dilation: int[] = [1], activation: str = \"none\") -> y",
      .expand = expand_entry,
      .traits = kInternal,

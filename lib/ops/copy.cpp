@@ -202,44 +202,33 @@ Status repeat_expand(ExpandContext& c) {
 
 constexpr OpDef kOps[] = {
     // Returns x with its elements in row-major order, without gaps or overlaps.
-    {.name = "contiguous",
-     .signature = "contiguous(x) -> y",
-     .infer = contiguous_infer,
-     .grad = contiguous_grad},
+    {.signature = "contiguous(x) -> y", .infer = contiguous_infer, .grad = contiguous_grad},
     // Joins tensors along dim.
-    {.name = "concat",
-     .signature = "concat(xs..., dim: int = 0) -> y",
+    {.signature = "concat(xs..., dim: int = 0) -> y",
      .infer = concat_infer,
      .grad = concat_grad,
      .traits = kConcatenation | kKeepsFinite},
     // pads: [begin, end] of each dim; negative values crop.
-    {.name = "pad",
-     .signature = "pad(x, pads: int[], mode: str = \"constant\", value: float = 0) -> y",
+    {.signature = "pad(x, pads: int[], mode: str = \"constant\", value: float = 0) -> y",
      .infer = pad_infer,
      .grad = pad_grad},
     // Sets elements above the diagonal of the last two dims to zero.
-    {.name = "tril",
-     .signature = "tril(x, diagonal: int = 0) -> y",
+    {.signature = "tril(x, diagonal: int = 0) -> y",
      .infer = triangle_infer,
      .grad = triangle_grad,
      .alias = 1},
     // Sets elements below the diagonal of the last two dims to zero.
-    {.name = "triu",
-     .signature = "triu(x, diagonal: int = 0) -> y",
+    {.signature = "triu(x, diagonal: int = 0) -> y",
      .infer = triangle_infer,
      .grad = triangle_grad,
      .alias = 1},
     // y[(i + shifts[k]) mod size] = x[i] along dims[k]. Empty dims: rolls the elements in row-major
     // order.
-    {.name = "roll",
-     .signature = "roll(x, shifts: int[], dims: int[]) -> y",
+    {.signature = "roll(x, shifts: int[], dims: int[]) -> y",
      .infer = roll_infer,
      .grad = roll_grad},
     // Repeats the whole tensor repeats[d] times along dim d.
-    {.name = "repeat",
-     .signature = "repeat(x, repeats: int[]) -> y",
-     .infer = repeat_infer,
-     .expand = repeat_expand},
+    {.signature = "repeat(x, repeats: int[]) -> y", .infer = repeat_infer, .expand = repeat_expand},
 };
 
 }  // namespace

@@ -62,13 +62,11 @@ constexpr OpDef kOps[] = {
     // - targets: [batch, length], or concatenated in one row. Lengths: [batch]. All inputs but
     //   log_probs are i64.
     // - zero_infinity: 0 instead of infinity if no path is long enough.
-    {.name = "ctc_loss",
-     .signature = "ctc_loss(log_probs, targets, input_lengths, target_lengths, blank: int = 0, "
+    {.signature = "ctc_loss(log_probs, targets, input_lengths, target_lengths, blank: int = 0, "
                   "zero_infinity: bool = false) -> loss",
      .infer = ctc_loss_infer,
      .grad = ctc_loss_grad},
-    {.name = "ctc_loss_grad",
-     .signature = "ctc_loss_grad(dy, log_probs, targets, input_lengths, target_lengths, blank: int "
+    {.signature = "ctc_loss_grad(dy, log_probs, targets, input_lengths, target_lengths, blank: int "
                   "= 0, zero_infinity: bool = false) -> dlog_probs",
      .infer = grad_infer,
      .traits = kInternal},

@@ -256,8 +256,7 @@ constexpr OpDef kOps[] = {
     // (i64[count]), a box only drops boxes of its group, and the result has the groups in ascending
     // order.
     // C++: nms(boxes, scores, iou_threshold, threshold, groups)
-    {.name = "nms",
-     .signature = "nms(boxes, scores, threshold?, groups?, iou_threshold: float = 0.0) -> y",
+    {.signature = "nms(boxes, scores, threshold?, groups?, iou_threshold: float = 0.0) -> y",
      .infer = nms_infer,
      .traits = kNoGradient | kDataDependent,
      .flops =
@@ -267,15 +266,13 @@ constexpr OpDef kOps[] = {
     // x: [n, c, h, w], rois: [count, 5] as (image, x1, y1, x2, y2) -> [count, c, output_size...].
     // sampling_ratio 0 uses one sample per pixel of x. Mode "max" returns the largest weighted
     // pixel of the samples instead of their mean, as ONNX does, and has no gradient.
-    {.name = "roi_align",
-     .signature = "roi_align(x, rois, output_size: int[], spatial_scale: float = 1.0, "
+    {.signature = "roi_align(x, rois, output_size: int[], spatial_scale: float = 1.0, "
                   "sampling_ratio: int = 0, aligned: bool = false, mode: str = \"avg\") -> y",
      .infer = roi_align_infer,
      .grad = roi_align_grad,
      .flops = [](std::span<const Sizes>, std::span<const Sizes> out,
                  const AttrReader& attrs) { return roi_align_flops(out[0], attrs); }},
-    {.name = "roi_align_grad",
-     .signature = "roi_align_grad(dy, rois, input_size: int[], output_size: int[], spatial_scale: "
+    {.signature = "roi_align_grad(dy, rois, input_size: int[], output_size: int[], spatial_scale: "
                   "float = 1.0, sampling_ratio: int = 0, aligned: bool = false) -> dx",
      .infer = roi_align_grad_infer,
      .grad = roi_align_grad_grad,
@@ -284,19 +281,16 @@ constexpr OpDef kOps[] = {
                  const AttrReader& attrs) { return roi_align_flops(in[0], attrs); }},
     // Returns the largest element of each part of a roi, and its position in h * w (i64; -1 if the
     // part is empty).
-    {.name = "roi_pool",
-     .signature = "roi_pool(x, rois, output_size: int[], spatial_scale: float = 1.0) -> y, argmax",
+    {.signature = "roi_pool(x, rois, output_size: int[], spatial_scale: float = 1.0) -> y, argmax",
      .infer = roi_infer,
      .grad = roi_pool_grad},
     // As im2col, with each element read at its position plus offset (y, x), times mask.
-    {.name = "deform_im2col",
-     .signature = "deform_im2col(x, offset, mask, kernel_size: int[], stride: int[] = [1], "
+    {.signature = "deform_im2col(x, offset, mask, kernel_size: int[], stride: int[] = [1], "
                   "padding: int[] = [0], dilation: int[] = [1]) -> y",
      .infer = deform_im2col_infer,
      .grad = deform_im2col_grad,
      .traits = kInternal},
-    {.name = "deform_im2col_grad",
-     .signature = "deform_im2col_grad(dy, x, offset, mask, kernel_size: int[], stride: int[] = "
+    {.signature = "deform_im2col_grad(dy, x, offset, mask, kernel_size: int[], stride: int[] = "
                   "[1], padding: int[] = [0], dilation: int[] = [1]) -> dx, doffset, dmask",
      .infer = deform_im2col_grad_infer,
      .traits = kInternal},
@@ -305,8 +299,7 @@ constexpr OpDef kOps[] = {
     // weight is [out, c / groups, kernel...], offset is [n, 2 * parts * kernel, h', w'] as (y, x),
     // and mask is [n, parts * kernel, h', w'].
     // C++: deform_conv2d(x, weight, offset, bias, mask, DeformConvOptions)
-    {.name = "deform_conv2d",
-     .signature = "deform_conv2d(x, weight, offset, bias?, mask?, stride: int[] = [1], padding: "
+    {.signature = "deform_conv2d(x, weight, offset, bias?, mask?, stride: int[] = [1], padding: "
                   "int[] = [0], dilation: int[] = [1], groups: int = 1) -> y",
      .expand = deform_conv2d},
 };

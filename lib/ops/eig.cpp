@@ -125,11 +125,11 @@ constexpr OpDef kOps[] = {
     // Eigenvalues [..., n, 2] of a square matrix as real and imaginary parts, in the order in which
     // QR steps find them. Conjugate eigenvalues of a real matrix are adjacent, the one with the
     // positive imaginary part first. If `complex`, x is [..., n, n, 2].
-    row("eigvals", "eigvals(x, complex: bool = false) -> values", eigvals_infer, eigvals_grad),
+    row("eigvals(x, complex: bool = false) -> values", eigvals_infer, eigvals_grad),
     // Eigenvalues [..., n, 2] of a square matrix in the order of eigvals, and the eigenvectors as
     // columns [..., n, n, 2], both as real and imaginary parts. If `complex`, x is [..., n, n, 2].
     // Eigenvectors have length 1, and their largest element is real and positive.
-    row("eig", "eig(x, complex: bool = false) -> values, vectors", eig_infer, eig_grad),
+    row("eig(x, complex: bool = false) -> values, vectors", eig_infer, eig_grad),
 };
 
 }  // namespace

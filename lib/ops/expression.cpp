@@ -76,8 +76,7 @@ Status expression_grad(GradContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    {.name = "expression",
-     .signature = "expression(xs..., text: str, name: str = \"expression\", strict: bool = false, "
+    {.signature = "expression(xs..., text: str, name: str = \"expression\", strict: bool = false, "
                   "shape: int[] = [], numbers: int[] = [], backward: str = \"\") -> ys...",
      .grad = expression_grad,
      .expand = expression_expand,

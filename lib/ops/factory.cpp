@@ -63,23 +63,19 @@ Status eye_expand(ExpandContext& c) {
 // Tensors computed from attributes. Numbers are rounded to `dtype`.
 constexpr OpDef kOps[] = {
     // A tensor of one value.
-    {.name = "full",
-     .signature = "full(shape: int[], value: float, dtype: dtype = f32) -> y",
+    {.signature = "full(shape: int[], value: float, dtype: dtype = f32) -> y",
      .expand = full_expand,
      .traits = kNoGradient},
     // start, start + step, ..., excluding end: [ceil((end - start) / step)]. Not for bool.
-    {.name = "arange",
-     .signature = "arange(start: int = 0, end: int, step: int = 1, dtype: dtype = i64) -> y",
+    {.signature = "arange(start: int = 0, end: int, step: int = 1, dtype: dtype = i64) -> y",
      .infer = arange_infer,
      .traits = kNoGradient},
     // `steps` evenly spaced numbers from start to end, both included. Not for bool.
-    {.name = "linspace",
-     .signature = "linspace(start: float, end: float, steps: int, dtype: dtype = f32) -> y",
+    {.signature = "linspace(start: float, end: float, steps: int, dtype: dtype = f32) -> y",
      .infer = linspace_infer,
      .traits = kNoGradient},
     // [n, m] with ones on the diagonal.
-    {.name = "eye",
-     .signature = "eye(n: int, m: int, dtype: dtype = f32) -> y",
+    {.signature = "eye(n: int, m: int, dtype: dtype = f32) -> y",
      .expand = eye_expand,
      .traits = kNoGradient},
 };

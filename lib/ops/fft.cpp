@@ -53,11 +53,10 @@ constexpr OpDef kOps[] = {
     // y_k = sum_j x_j e^(-2 pi i j k / n) along dim, where n is its size; e^(+...) if inverse. x is
     // f32 or f64 with real and imaginary parts in its last dim of size 2, as view_as_real returns.
     // The sums are divided as `norm` says.
-    row("fft", "fft(x, dim: int, inverse: bool = false, norm: str = \"none\") -> y", infer_fft<2>,
+    row("fft(x, dim: int, inverse: bool = false, norm: str = \"none\") -> y", infer_fft<2>,
         fft_grad),
     // For real numbers: the transform of their pairs with 0.
-    row<kInternal>("fft_of_real",
-                   "fft_of_real(x, dim: int, inverse: bool = false, norm: str = \"none\") -> y",
+    row<kInternal>("fft_of_real(x, dim: int, inverse: bool = false, norm: str = \"none\") -> y",
                    infer_fft<1>),
     // The real parts of the transform of n numbers, of which x has the first n/2 + 1; number k of
     // the others is the conjugate of x_(n-k). Ignores the imaginary parts of x_0 and x_(n/2).

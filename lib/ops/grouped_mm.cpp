@@ -56,8 +56,7 @@ constexpr OpDef kOps[] = {
     // - a: [rows, k], b: [groups, k, n] -> [rows, n]: each row times the matrix of its group; zeros
     //   after the last end.
     // - a: [m, rows], b: [rows, n] -> [groups, m, n]: sums over the rows of each group.
-    {.name = "grouped_mm",
-     .signature = "grouped_mm(a, b, ends) -> y",
+    {.signature = "grouped_mm(a, b, ends) -> y",
      .infer = grouped_mm_infer,
      .grad = grouped_mm_grad,
      .flops = grouped_mm_flops},

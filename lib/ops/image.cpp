@@ -202,13 +202,11 @@ constexpr OpDef kOps[] = {
     // Resizes x: [n, c, spatial...] -> [n, c, size...]. mode: nearest, nearest-exact, linear,
     // bilinear, trilinear or bicubic. scales: factors used to compute positions, one per spatial
     // dim; empty or 0: the ratios of the sizes.
-    {.name = "interpolate",
-     .signature = "interpolate(x, size: int[], mode: str = \"nearest\", align_corners: bool = "
+    {.signature = "interpolate(x, size: int[], mode: str = \"nearest\", align_corners: bool = "
                   "false, antialias: bool = false, scales: float[] = []) -> y",
      .infer = interpolate_infer,
      .grad = interpolate_grad},
-    {.name = "interpolate_grad",
-     .signature = "interpolate_grad(dy, input_size: int[], mode: str = \"nearest\", "
+    {.signature = "interpolate_grad(dy, input_size: int[], mode: str = \"nearest\", "
                   "align_corners: bool = false, antialias: bool = false, scales: float[] = []) -> "
                   "dx",
      .infer = interpolate_grad_infer,
@@ -216,29 +214,25 @@ constexpr OpDef kOps[] = {
      .traits = kInternal},
     // Samples x: [n, c, h, w] at grid: [n, h', w', 2], pairs (x, y) in [-1, 1] -> [n, c, h', w'].
     // Volumes have a depth dim and triples. mode: bilinear (also for volumes), nearest, or bicubic.
-    {.name = "grid_sample",
-     .signature = "grid_sample(x, grid, mode: str = \"bilinear\", padding_mode: str = \"zeros\", "
+    {.signature = "grid_sample(x, grid, mode: str = \"bilinear\", padding_mode: str = \"zeros\", "
                   "align_corners: bool = false) -> y",
      .infer = grid_sample_infer,
      .grad = grid_sample_grad},
-    {.name = "grid_sample_grad",
-     .signature = "grid_sample_grad(dy, x, grid, mode: str = \"bilinear\", padding_mode: str = "
+    {.signature = "grid_sample_grad(dy, x, grid, mode: str = \"bilinear\", padding_mode: str = "
                   "\"zeros\", align_corners: bool = false) -> dx, dgrid",
      .infer = grid_sample_grad_infer,
      .traits = kInternal},
     // Extracts the patches of x [n, c, h, w] as columns: [n, c * kernel area, number of patches].
     // Each list has one number per spatial dim, or one number for both.
     // C++: im2col(x, kernel_size, PatchOptions)
-    {.name = "im2col",
-     .signature = "im2col(x, kernel_size: int[], dilation: int[] = [1], padding: int[] = [0], "
+    {.signature = "im2col(x, kernel_size: int[], dilation: int[] = [1], padding: int[] = [0], "
                   "stride: int[] = [1]) -> y",
      .infer = im2col_infer,
      .grad = im2col_grad},
     // The transpose of im2col; overlapping patches are summed: [n, c * kernel area, patches] -> [n,
     // c, output_size...].
     // C++: col2im(x, output_size, kernel_size, PatchOptions)
-    {.name = "col2im",
-     .signature = "col2im(x, output_size: int[], kernel_size: int[], dilation: int[] = [1], "
+    {.signature = "col2im(x, output_size: int[], kernel_size: int[], dilation: int[] = [1], "
                   "padding: int[] = [0], stride: int[] = [1]) -> y",
      .infer = col2im_infer,
      .grad = col2im_grad},

@@ -208,20 +208,15 @@ Status repeat_interleave_infer(InferContext& c) {
 // ones.
 constexpr OpDef kOps[] = {
     // For dim 0: y[i, j] = x[index[i, j], j].
-    {.name = "gather",
-     .signature = "gather(x, index, dim: int) -> y",
-     .infer = gather_infer,
-     .grad = gather_grad},
+    {.signature = "gather(x, index, dim: int) -> y", .infer = gather_infer, .grad = gather_grad},
     // For dim 0: y[i, ...] = x[index[i], ...]. index: [n].
-    {.name = "index_select",
-     .signature = "index_select(x, index, dim: int) -> y",
+    {.signature = "index_select(x, index, dim: int) -> y",
      .infer = index_select_infer,
      .grad = index_select_grad},
     // weight: [rows, width], indices: any shape -> [indices..., width]. The row padding_idx
     // receives no gradient (-1: none). If scale_grad_by_freq, the gradient of a row is divided by
     // the number of times it was read.
-    {.name = "embedding",
-     .signature = "embedding(weight, indices, padding_idx: int = -1, "
+    {.signature = "embedding(weight, indices, padding_idx: int = -1, "
                   "scale_grad_by_freq: bool = false) -> y",
      .infer = embedding_infer,
      .grad = embedding_grad,
@@ -229,33 +224,28 @@ constexpr OpDef kOps[] = {
      .traits = kKeepsFinite},
     // y[p, ...] = x[indices[0][p], indices[1][p], ..., ...]: indexes the first dims of x. At least
     // one index is needed; all have the same shape. The other dims of x follow.
-    {.name = "index",
-     .signature = "index(x, indices...) -> y",
+    {.signature = "index(x, indices...) -> y",
      .infer = index_infer,
      .grad = index_grad,
      .traits = kKeepsFinite},
     // A copy of x with y[indices[0][p], ..., ...] = values[p, ...] in order of p, or += if
     // accumulate. values has the shape of index(x, indices).
-    {.name = "index_put",
-     .signature = "index_put(x, values, indices..., accumulate: bool = false) -> y",
+    {.signature = "index_put(x, values, indices..., accumulate: bool = false) -> y",
      .infer = index_put_infer,
      .grad = index_put_grad,
      .alias = 1},
     // y[..., k] = (x[...] == k), i64 of shape [x..., num_classes]. -1: one more than the largest
     // element of x, a size that depends on data.
-    {.name = "one_hot",
-     .signature = "one_hot(x, num_classes: int = -1) -> y",
+    {.signature = "one_hot(x, num_classes: int = -1) -> y",
      .infer = one_hot_infer,
      .traits = kNoGradient | kDataDependent},
     // Positions of the nonzero elements, in row-major order: i64[count, rank of x]. count depends
     // on data.
-    {.name = "nonzero",
-     .signature = "nonzero(x) -> y",
+    {.signature = "nonzero(x) -> y",
      .infer = nonzero_infer,
      .traits = kNoGradient | kDataDependent},
     // Repeats i repeats[i] times, in order. repeats: i64[n] -> i64[sum of repeats].
-    {.name = "repeat_interleave",
-     .signature = "repeat_interleave(repeats) -> y",
+    {.signature = "repeat_interleave(repeats) -> y",
      .infer = repeat_interleave_infer,
      .traits = kNoGradient | kDataDependent},
 };

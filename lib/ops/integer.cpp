@@ -157,8 +157,7 @@ constexpr OpDef kOps[] = {
     // - zero: u8 or i8. The scaled sums are rounded (ties to even), shifted by zero and clamped to
     //   its dtype.
     // C++: hg/ops/integer.h
-    {.name = "matmul_integer",
-     .signature = "matmul_integer(a, b, a_zero?, b_zero?, bias?, scale?, zero?) -> y",
+    {.signature = "matmul_integer(a, b, a_zero?, b_zero?, bias?, scale?, zero?) -> y",
      .infer = matmul_integer_infer,
      .traits = kNoGradient,
      .flops = matmul_integer_flops},
@@ -171,8 +170,7 @@ constexpr OpDef kOps[] = {
     // - bias: i32 [out]. scale, zero: those of matmul_integer, per output channel.
     // - padding: filled with x_zero; both sides, or [begins..., ends...].
     // C++: hg/ops/integer.h
-    {.name = "conv_integer",
-     .signature = "conv_integer(x, weight, x_zero?, weight_zero?, bias?, scale?, zero?, "
+    {.signature = "conv_integer(x, weight, x_zero?, weight_zero?, bias?, scale?, zero?, "
                   "stride: int[] = [1], padding: int[] = [0], dilation: int[] = [1], "
                   "groups: int = 1) -> y",
      .infer = conv_integer_infer,

@@ -345,48 +345,47 @@ Status matrix_exp_grad(GradContext& c) {
 // The run fails for a matrix without a solution (singular, not positive definite).
 constexpr OpDef kOps[] = {
     // Solves a x = b. a: [..., n, n], b: [..., n, k].
-    row("solve", "solve(a, b) -> x", solve_infer, solve_grad),
+    row("solve(a, b) -> x", solve_infer, solve_grad),
     // Solves a x = b using one triangle of a. If unitriangular, its diagonal is taken to be ones.
-    row("solve_triangular", "solve_triangular(a, b, upper: bool, unitriangular: bool = false) -> x",
-        solve_infer, solve_triangular_grad),
+    row("solve_triangular(a, b, upper: bool, unitriangular: bool = false) -> x", solve_infer,
+        solve_triangular_grad),
     // Determinant.
-    row("det", "det(x) -> y", det_infer, det_grad),
+    row("det(x) -> y", det_infer, det_grad),
     // Sign of the determinant, and logarithm of its absolute value.
-    row("slogdet", "slogdet(x) -> sign, logabsdet", det_infer, slogdet_grad),
+    row("slogdet(x) -> sign, logabsdet", det_infer, slogdet_grad),
     // The lower triangle l with x = l l^T, or the upper triangle l^T. The other triangle of x is
     // ignored.
-    row("cholesky", "cholesky(x, upper: bool = false) -> y", cholesky_infer, cholesky_grad),
+    row("cholesky(x, upper: bool = false) -> y", cholesky_infer, cholesky_grad),
     // x = q r. With k = min(m, n): q [..., m, k], r [..., k, n].
-    row("qr", "qr(x) -> q, r", qr_infer, qr_grad),
+    row("qr(x) -> q, r", qr_infer, qr_grad),
     // The decomposition of qr as Householder reflections 1 - tau v v^T, whose product is q. Returns
     // r with the v below its diagonal (v starts with an implicit 1), and tau [..., k].
-    row("geqrf", "geqrf(x) -> a, tau", geqrf_infer),
+    row("geqrf(x) -> a, tau", geqrf_infer),
     // Eigenvalues of a symmetric matrix in ascending order, and the eigenvectors as columns. Uses
     // the lower triangle, or the upper one. The largest element of each vector is positive.
-    row("eigh", "eigh(x, upper: bool = false) -> values, vectors", eigh_infer<true>, eigh_grad),
+    row("eigh(x, upper: bool = false) -> values, vectors", eigh_infer<true>, eigh_grad),
     // x = u diag(s) vh, s in descending order: u [..., m, k], s [..., k], vh [..., k, n]. The
     // largest element of each column of u is positive.
-    row("svd", "svd(x) -> u, s, vh", svd_infer<true>, svd_grad),
+    row("svd(x) -> u, s, vh", svd_infer<true>, svd_grad),
     // The values alone.
-    row<kInternal>("eigvalsh", "eigvalsh(x, upper: bool = false) -> values", eigh_infer<false>),
-    row<kInternal>("svdvals", "svdvals(x) -> s", svd_infer<false>),
+    row<kInternal>("eigvalsh(x, upper: bool = false) -> values", eigh_infer<false>),
+    row<kInternal>("svdvals(x) -> s", svd_infer<false>),
     // p x = l u. Returns l (without its unit diagonal) and u in one matrix of x's shape, the
     // successive row exchanges (i32, from 1), and the resulting order of the rows (i64 [..., m]).
-    row("lu", "lu(x) -> lu, pivots, rows", lu_infer, lu_grad),
+    row("lu(x) -> lu, pivots, rows", lu_infer, lu_grad),
     // The order of n rows after the row exchanges of lu, in their order.
-    row("lu_rows", "lu_rows(pivots, n: int) -> rows", lu_rows_infer, nullptr),
+    row("lu_rows(pivots, n: int) -> rows", lu_rows_infer, nullptr),
     // x = l d l^T with reordered rows, for symmetric x (lower triangle). Returns d (diagonal blocks
     // of one or two rows) with l below it in one matrix of x's shape, and LAPACK's pivots (i32
     // [..., n]), which count from 1 and are negative in blocks of two rows.
-    row("ldl_factor", "ldl_factor(x) -> ld, pivots", ldl_factor_infer),
+    row("ldl_factor(x) -> ld, pivots", ldl_factor_infer),
     // Solves a x = b from the factors of a. b: [..., n, k].
-    row("ldl_solve", "ldl_solve(ld, b, pivots) -> x", ldl_solve_infer),
+    row("ldl_solve(ld, b, pivots) -> x", ldl_solve_infer),
     // e^x of a square matrix.
-    row("matrix_exp", "matrix_exp(x) -> y", cholesky_infer, matrix_exp_grad),
+    row("matrix_exp(x) -> y", cholesky_infer, matrix_exp_grad),
     // Pseudoinverse [..., n, m]. Singular values up to `bound` count as 0; bound broadcasts to
     // [..., 1]. hermitian: x is symmetric, and only its lower triangle is read.
-    {.name = "pinv",
-     .signature = "pinv(x, bound, hermitian: bool = false) -> y",
+    {.signature = "pinv(x, bound, hermitian: bool = false) -> y",
      .grad = pinv_grad,
      .expand = pinv_expand},
 };

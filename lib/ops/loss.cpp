@@ -351,91 +351,72 @@ Status multilabel_margin(ExpandContext& c) {
 // The reduction `mean` averages over all elements unless stated otherwise.
 constexpr OpDef kOps[] = {
     // (x - target)^2
-    {.name = "mse_loss",
-     .signature = "mse_loss(x, target, reduction: str = \"mean\") -> y",
-     .expand = mse},
+    {.signature = "mse_loss(x, target, reduction: str = \"mean\") -> y", .expand = mse},
     // |x - target|
-    {.name = "l1_loss",
-     .signature = "l1_loss(x, target, reduction: str = \"mean\") -> y",
-     .expand = l1},
+    {.signature = "l1_loss(x, target, reduction: str = \"mean\") -> y", .expand = l1},
     // d^2 / (2 beta) where d = |x - target| < beta, otherwise d - beta / 2.
-    {.name = "smooth_l1_loss",
-     .signature = "smooth_l1_loss(x, target, beta: float = 1.0, reduction: str = \"mean\") -> y",
+    {.signature = "smooth_l1_loss(x, target, beta: float = 1.0, reduction: str = \"mean\") -> y",
      .expand = smooth_l1},
     // d^2 / 2 where d = |x - target| <= delta, otherwise delta * (d - delta / 2).
-    {.name = "huber_loss",
-     .signature = "huber_loss(x, target, delta: float = 1.0, reduction: str = \"mean\") -> y",
+    {.signature = "huber_loss(x, target, delta: float = 1.0, reduction: str = \"mean\") -> y",
      .expand = huber},
     // x and target: probabilities.
-    {.name = "binary_cross_entropy",
-     .signature = "binary_cross_entropy(x, target, weight?, reduction: str = \"mean\") -> y",
+    {.signature = "binary_cross_entropy(x, target, weight?, reduction: str = \"mean\") -> y",
      .expand = bce},
     // x: logits, that is, sigmoid(x) are the probabilities.
-    {.name = "binary_cross_entropy_with_logits",
-     .signature = "binary_cross_entropy_with_logits(x, target, weight?, pos_weight?, reduction: "
+    {.signature = "binary_cross_entropy_with_logits(x, target, weight?, pos_weight?, reduction: "
                   "str = \"mean\") -> y",
      .expand = bce_with_logits},
     // x: log probabilities. target: probabilities, or log probabilities if log_target.
-    {.name = "kl_div",
-     .signature = "kl_div(x, target, log_target: bool = false, reduction: str = \"mean\") -> y",
+    {.signature = "kl_div(x, target, log_target: bool = false, reduction: str = \"mean\") -> y",
      .expand = kl_div},
     // x: log probabilities [n, classes, ...]. target: class indices [n, ...]. weight: [classes].
     // The mean divides by `total`, the sum of the weights of the targets.
     // C++: Value nll_loss
-    {.name = "nll_loss",
-     .signature = "nll_loss(x, target, weight?, ignore_index: int = -100, reduction: str = "
+    {.signature = "nll_loss(x, target, weight?, ignore_index: int = -100, reduction: str = "
                   "\"mean\") -> y, total",
      .expand = nll},
     // x: [n, classes, ...]. target: class indices [n, ...], or probabilities in the shape of x.
     // weight: [classes]. For indices, the mean divides by the sum of their weights.
     // C++: cross_entropy(x, target, CrossEntropyOptions)
-    {.name = "cross_entropy",
-     .signature = "cross_entropy(x, target, weight?, ignore_index: int = -100, label_smoothing: "
+    {.signature = "cross_entropy(x, target, weight?, ignore_index: int = -100, label_smoothing: "
                   "float = 0.0, reduction: str = \"mean\") -> y",
      .expand = cross_entropy},
     // x where target is 1; max(0, margin - x) where it is -1.
-    {.name = "hinge_embedding_loss",
-     .signature = "hinge_embedding_loss(x, target, margin: float = 1.0, reduction: str = \"mean\") "
+    {.signature = "hinge_embedding_loss(x, target, margin: float = 1.0, reduction: str = \"mean\") "
                   "-> y",
      .expand = hinge_embedding},
     // max(0, margin - target * (x1 - x2)); target: 1 or -1.
-    {.name = "margin_ranking_loss",
-     .signature = "margin_ranking_loss(x1, x2, target, margin: float = 0.0, reduction: str = "
+    {.signature = "margin_ranking_loss(x1, x2, target, margin: float = 0.0, reduction: str = "
                   "\"mean\") -> y",
      .expand = margin_ranking},
     // log(1 + e^(-target * x)); target: 1 or -1.
-    {.name = "soft_margin_loss",
-     .signature = "soft_margin_loss(x, target, reduction: str = \"mean\") -> y",
+    {.signature = "soft_margin_loss(x, target, reduction: str = \"mean\") -> y",
      .expand = soft_margin},
     // 1 - cosine where target is 1; max(0, cosine - margin) where it is -1. x1, x2: [n, d] or [d].
-    {.name = "cosine_embedding_loss",
-     .signature = "cosine_embedding_loss(x1, x2, target, margin: float = 0.0, reduction: str = "
+    {.signature = "cosine_embedding_loss(x1, x2, target, margin: float = 0.0, reduction: str = "
                   "\"mean\") -> y",
      .expand = cosine_embedding},
     // e^x - target * x if log_input, otherwise x - target * log(x + eps). full adds Stirling's
     // approximation of log(target!) where target > 1.
-    {.name = "poisson_nll_loss",
-     .signature = "poisson_nll_loss(x, target, log_input: bool = true, full: bool = false, eps: "
+    {.signature = "poisson_nll_loss(x, target, log_input: bool = true, full: bool = false, eps: "
                   "float = 1e-8, reduction: str = \"mean\") -> y",
      .expand = poisson_nll},
     // max(0, |anchor - positive| - |anchor - negative| + margin), with the p-norms of
     // pairwise_distance.
     // C++: triplet_margin_loss(anchor, positive, negative, TripletOptions)
-    {.name = "triplet_margin_loss",
-     .signature = "triplet_margin_loss(anchor, positive, negative, margin: float = 1.0, p: float = "
+    {.signature = "triplet_margin_loss(anchor, positive, negative, margin: float = 1.0, p: float = "
                   "2.0, eps: float = 1e-6, swap: bool = false, reduction: str = \"mean\") -> y",
      .expand = triplet_margin},
     // sum over j != target of weight[target] * max(0, margin - x[target] + x[j])^p / classes. x:
     // [n, classes], target: [n], weight: [classes]. p is 1 or 2.
-    {.name = "multi_margin_loss",
-     .signature = "multi_margin_loss(x, target, weight?, p: float = 1.0, margin: float = 1.0, "
+    {.signature = "multi_margin_loss(x, target, weight?, p: float = 1.0, margin: float = 1.0, "
                   "reduction: str = \"mean\") -> y",
      .expand = multi_margin},
     // sum of max(0, 1 - x[j] + x[i]) / classes over the targets j, up to the first -1, and the
     // classes i that are not targets. x, target: [n, classes]. The second result marks the targets
     // among the classes, in x's dtype.
-    {.name = "multilabel_margin_loss",
-     .signature = "multilabel_margin_loss(x, target, reduction: str = \"mean\") -> y, is_target",
+    {.signature = "multilabel_margin_loss(x, target, reduction: str = \"mean\") -> y, is_target",
      .expand = multilabel_margin},
 };
 

@@ -156,22 +156,19 @@ Status quantized_embedding_expand(ExpandContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    {.name = "quantized_linear",
-     .signature = "quantized_linear(x, levels, scales, offsets?, bias?, residual?, packing: str, "
+    {.signature = "quantized_linear(x, levels, scales, offsets?, bias?, residual?, packing: str, "
                   "group: int, activation: str = \"none\") -> y",
      .infer = quantized_linear_infer,
      .expand = quantized_linear_expand,
      .traits = kInternal,
      .flops = quantized_linear_flops},
-    {.name = "quantized_matmul",
-     .signature = "quantized_matmul(x, levels, scales, offsets?, packing: str, group: int, "
+    {.signature = "quantized_matmul(x, levels, scales, offsets?, packing: str, group: int, "
                   "width: int) -> y",
      .infer = quantized_matmul_infer,
      .expand = quantized_matmul_expand,
      .traits = kInternal,
      .flops = quantized_linear_flops},
-    {.name = "quantized_embedding",
-     .signature = "quantized_embedding(levels, scales, indices, offsets?, packing: str, "
+    {.signature = "quantized_embedding(levels, scales, indices, offsets?, packing: str, "
                   "group: int, width: int) -> y",
      .infer = quantized_embedding_infer,
      .expand = quantized_embedding_expand,

@@ -205,16 +205,14 @@ double cdist_flops(std::span<const Sizes> in, std::span<const Sizes> out, const 
 constexpr OpDef kOps[] = {
     // a: [..., m, k] or [k], b: [..., k, n] or [k] -> [..., m, n]. Batch dims broadcast. The dim
     // that a vector lacks is also absent from the result. Any dtype but bool.
-    {.name = "matmul",
-     .signature = "matmul(a, b) -> y",
+    {.signature = "matmul(a, b) -> y",
      .infer = matmul_infer,
      .grad = matmul_grad,
      .traits = kProduct,
      .flops = matmul_flops},
     // activation(x weight^T + bias + residual). x: [..., in], weight: [out, in], bias: [out],
     // residual: [..., out].
-    {.name = "linear",
-     .signature = "linear(x, weight, bias?, residual?, activation: str = \"none\") -> y",
+    {.signature = "linear(x, weight, bias?, residual?, activation: str = \"none\") -> y",
      .infer = linear_infer,
      .grad = linear_grad,
      .expand = linear_expand,
@@ -222,8 +220,7 @@ constexpr OpDef kOps[] = {
      .flops = matmul_flops},
     // p-norms of the differences of all pairs of rows: a: [..., p, m], b: [..., r, m] -> [..., p,
     // r].
-    {.name = "cdist",
-     .signature = "cdist(a, b, p: float = 2) -> y",
+    {.signature = "cdist(a, b, p: float = 2) -> y",
      .infer = cdist_infer,
      .grad = cdist_grad,
      .flops = cdist_flops},

@@ -232,34 +232,29 @@ Status batch_norm_grad(GradContext& c) {
 
 constexpr OpDef kOps[] = {
     // exp(x) / sum(exp(x)) along dim.
-    {.name = "softmax",
-     .signature = "softmax(x, dim: int = -1) -> y",
+    {.signature = "softmax(x, dim: int = -1) -> y",
      .infer = softmax_infer,
      .grad = softmax_grad,
      .alias = 1},
     // x - log(sum(exp(x))) along dim.
-    {.name = "log_softmax",
-     .signature = "log_softmax(x, dim: int = -1) -> y",
+    {.signature = "log_softmax(x, dim: int = -1) -> y",
      .infer = softmax_infer,
      .grad = log_softmax_grad,
      .alias = 1},
     // (x - mean) / sqrt(var + eps) * weight + bias over the trailing dims, which must have the
     // sizes normalized_shape. weight and bias have that shape.
-    {.name = "layer_norm",
-     .signature = "layer_norm(x, weight?, bias?, normalized_shape: int[], eps: float = 1e-5) -> y",
+    {.signature = "layer_norm(x, weight?, bias?, normalized_shape: int[], eps: float = 1e-5) -> y",
      .infer = layer_norm_infer,
      .grad = layer_norm_grad,
      .expand = layer_norm_expand,
      .alias = 1},
     // x / sqrt(mean(x^2) + eps) * weight over the trailing dims.
-    {.name = "rms_norm",
-     .signature = "rms_norm(x, weight?, normalized_shape: int[], eps: float = 1e-6) -> y",
+    {.signature = "rms_norm(x, weight?, normalized_shape: int[], eps: float = 1e-6) -> y",
      .infer = rms_norm_infer,
      .expand = rms_norm_expand,
      .alias = 1},
     // Normalizes the channels of each group together. x: [n, c, ...], weight and bias: [c].
-    {.name = "group_norm",
-     .signature = "group_norm(x, weight?, bias?, groups: int, eps: float = 1e-5) -> y",
+    {.signature = "group_norm(x, weight?, bias?, groups: int, eps: float = 1e-5) -> y",
      .infer = group_norm_infer,
      .expand = group_norm_expand,
      .alias = 1},
@@ -268,8 +263,7 @@ constexpr OpDef kOps[] = {
     // statistics and returns them. After training, assign new_mean and new_var to the running
     // statistics.
     // C++: BatchNorm batch_norm
-    {.name = "batch_norm",
-     .signature = "batch_norm(x, weight?, bias?, running_mean?, running_var?, training: bool = "
+    {.signature = "batch_norm(x, weight?, bias?, running_mean?, running_var?, training: bool = "
                   "false, momentum: float = 0.1, eps: float = 1e-5) -> y, new_mean, new_var",
      .infer = batch_norm_infer,
      .grad = batch_norm_grad,

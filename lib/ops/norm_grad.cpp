@@ -79,16 +79,14 @@ Status batch_norm_grad_expand(ExpandContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    {.name = "layer_norm_grad",
-     .signature = "layer_norm_grad(x, weight?, dy, normalized_shape: int[], eps: float = 1e-5) -> "
+    {.signature = "layer_norm_grad(x, weight?, dy, normalized_shape: int[], eps: float = 1e-5) -> "
                   "dx, dweight, dbias",
      .infer = layer_norm_grad_infer,
      .expand = layer_norm_grad_expand,
      .alias = 0b101,
      .traits = kInternal},
     // For batch_norm in training.
-    {.name = "batch_norm_grad",
-     .signature = "batch_norm_grad(x, weight?, dy, eps: float = 1e-5) -> dx, dweight, dbias",
+    {.signature = "batch_norm_grad(x, weight?, dy, eps: float = 1e-5) -> dx, dweight, dbias",
      .infer = batch_norm_grad_infer,
      .expand = batch_norm_grad_expand,
      .alias = 0b101,

@@ -196,8 +196,7 @@ constexpr OpDef kOps[] = {
     // with nesterov, x -= lr * (g + momentum * buffer). g is the gradient after accumulated, scale,
     // clip_value, maximize and weight_decay.
     // C++: hg/ops/optimizer.h
-    {.name = "sgd_step",
-     .signature = "sgd_step(x, momentum_buffer?, accumulated?, gradient, lr, step, scale?, go?, "
+    {.signature = "sgd_step(x, momentum_buffer?, accumulated?, gradient, lr, step, scale?, go?, "
                   "group: int = 0, first: int = 0, momentum: float = 0, dampening: float = 0, "
                   "nesterov: bool = false, weight_decay: float = 0, clip_value: float? = none, "
                   "maximize: bool = false) -> updated...",
@@ -207,8 +206,7 @@ constexpr OpDef kOps[] = {
     // mean += (1 - beta1) * (g - mean); square = beta2 * square + (1 - beta2) * g^2; x -= lr / (1 -
     // beta1^step) * mean / (sqrt(square / (1 - beta2^step)) + eps). g is that of sgd_step.
     // C++: hg/ops/optimizer.h
-    {.name = "adam_step",
-     .signature = "adam_step(x, mean, square, largest?, accumulated?, gradient, lr, step, scale?, "
+    {.signature = "adam_step(x, mean, square, largest?, accumulated?, gradient, lr, step, scale?, "
                   "go?, group: int = 0, first: int = 0, beta1: float = 0.9, beta2: float = 0.999, "
                   "eps: float = 1e-8, weight_decay: float = 0, decoupled: bool = false, "
                   "clip_value: float? = none, maximize: bool = false) -> updated...",
@@ -219,8 +217,7 @@ constexpr OpDef kOps[] = {
     // mean is 0 unless given. x -= lr * d, or x -= lr * buffer with buffer = momentum * buffer + d.
     // g is that of sgd_step.
     // C++: hg/ops/optimizer.h
-    {.name = "rmsprop_step",
-     .signature = "rmsprop_step(x, square, mean?, momentum_buffer?, accumulated?, gradient, lr, "
+    {.signature = "rmsprop_step(x, square, mean?, momentum_buffer?, accumulated?, gradient, lr, "
                   "step, scale?, go?, group: int = 0, first: int = 0, alpha: float = 0.99, "
                   "eps: float = 1e-8, weight_decay: float = 0, momentum: float = 0, "
                   "clip_value: float? = none, maximize: bool = false) -> updated...",

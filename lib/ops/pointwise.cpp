@@ -167,36 +167,31 @@ Status to_integer_infer(InferContext& c) {
 constexpr OpDef kOps[] = {
     // Converts to i64 as Python's int() does: truncates toward zero. The run fails for NaN and for
     // a value that i64 cannot hold.
-    {.name = "to_integer",
-     .signature = "to_integer(x) -> y",
+    {.signature = "to_integer(x) -> y",
      .infer = to_integer_infer,
      .traits = kNoGradient | kAssertion},
     // Converts to another dtype as torch's Tensor.to: floats are truncated toward zero, bool is x
     // != 0.
-    {.name = "cast",
-     .signature = "cast(x, dtype: dtype) -> y",
+    {.signature = "cast(x, dtype: dtype) -> y",
      .infer = cast_infer,
      .grad = cast_grad,
      .alias = 1,
      .traits = kElementwise | kKeepsFinite},
     // condition ? a : b, elementwise. condition is bool. All three broadcast.
-    {.name = "where",
-     .signature = "where(condition, a, b) -> y",
+    {.signature = "where(condition, a, b) -> y",
      .infer = where_infer,
      .grad = where_grad,
      .alias = 7,
      .traits = kElementwise | kKeepsFinite},
     // min(max(x, min), max). One limit may be missing. All broadcast.
-    {.name = "clamp",
-     .signature = "clamp(x, min?, max?) -> y",
+    {.signature = "clamp(x, min?, max?) -> y",
      .infer = clamp_infer,
      .grad = clamp_grad,
      .expand = clamp_expand,
      .alias = 7,
      .traits = kElementwise},
     // a + weight * (b - a). All broadcast.
-    {.name = "lerp",
-     .signature = "lerp(a, b, weight) -> y",
+    {.signature = "lerp(a, b, weight) -> y",
      .infer = lerp_infer,
      .grad = lerp_grad,
      .expand = lerp_expand,

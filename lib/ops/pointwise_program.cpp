@@ -63,13 +63,11 @@ double reduction_flops(std::span<const Sizes> in, std::span<const Sizes>, const 
 }
 
 constexpr OpDef kOps[] = {
-    {.name = "pointwise_program",
-     .signature = "pointwise_program(xs..., program: str) -> y",
+    {.signature = "pointwise_program(xs..., program: str) -> y",
      .expand = pointwise_program_expand,
      .alias = 0xff,
      .traits = kInternal},
-    {.name = "pointwise_reduction",
-     .signature = "pointwise_reduction(xs..., program: str) -> y",
+    {.signature = "pointwise_reduction(xs..., program: str) -> y",
      .expand = expand_reduction,
      .traits = kInternal,
      .flops = reduction_flops},

@@ -252,15 +252,13 @@ Status adaptive_avg_pool_grad_grad(GradContext& c) {
 constexpr OpDef kOps[] = {
     // Largest element of each window; NaN if any element is NaN.
     // C++: max_pool(x, kernel_size, MaxPoolOptions)
-    {.name = "max_pool",
-     .signature = "max_pool(x, kernel_size: int[], stride: int[] = [], padding: int[] = [0], "
+    {.signature = "max_pool(x, kernel_size: int[], stride: int[] = [], padding: int[] = [0], "
                   "dilation: int[] = [1], ceil_mode: bool = false) -> y",
      .infer = max_pool_infer,
      .grad = max_pool_grad,
      .expand = max_pool_with_indices_expand_to_values},
     // dx is zero, except at the largest element of each window, the first of equal ones: += dy.
-    {.name = "max_pool_grad",
-     .signature = "max_pool_grad(x, dy, kernel_size: int[], stride: int[] = [], padding: int[] = "
+    {.signature = "max_pool_grad(x, dy, kernel_size: int[], stride: int[] = [], padding: int[] = "
                   "[0], dilation: int[] = [1], ceil_mode: bool = false) -> dx",
      .infer = max_pool_grad_infer,
      .expand = max_pool_grad_expand,
@@ -268,41 +266,35 @@ constexpr OpDef kOps[] = {
      .traits = kInternal},
     // max_pool, and the position of each maximum, in row-major order within its channel: i64.
     // C++: max_pool_with_indices(x, kernel_size, MaxPoolOptions)
-    {.name = "max_pool_with_indices",
-     .signature = "max_pool_with_indices(x, kernel_size: int[], stride: int[] = [], padding: int[] "
+    {.signature = "max_pool_with_indices(x, kernel_size: int[], stride: int[] = [], padding: int[] "
                   "= [0], dilation: int[] = [1], ceil_mode: bool = false) -> y, indices",
      .infer = max_pool_with_indices_infer,
      .grad = indexed_grad},
     // Mean of each window: the sum divided by divisor_override if given, otherwise by the size of
     // the window with padding (count_include_pad) or without.
     // C++: avg_pool(x, kernel_size, AvgPoolOptions)
-    {.name = "avg_pool",
-     .signature = "avg_pool(x, kernel_size: int[], stride: int[] = [], padding: int[] = [0], "
+    {.signature = "avg_pool(x, kernel_size: int[], stride: int[] = [], padding: int[] = [0], "
                   "ceil_mode: bool = false, count_include_pad: bool = true, divisor_override: int? "
                   "= none) -> y",
      .infer = avg_pool_infer,
      .grad = avg_pool_grad},
-    {.name = "avg_pool_grad",
-     .signature = "avg_pool_grad(dy, input_size: int[], kernel_size: int[], stride: int[] = [], "
+    {.signature = "avg_pool_grad(dy, input_size: int[], kernel_size: int[], stride: int[] = [], "
                   "padding: int[] = [0], ceil_mode: bool = false, count_include_pad: bool = true, "
                   "divisor_override: int? = none) -> dx",
      .infer = avg_pool_grad_infer,
      .grad = avg_pool_grad_grad,
      .traits = kInternal},
     // Means of windows chosen to produce output_size elements.
-    {.name = "adaptive_avg_pool",
-     .signature = "adaptive_avg_pool(x, output_size: int[]) -> y",
+    {.signature = "adaptive_avg_pool(x, output_size: int[]) -> y",
      .infer = adaptive_avg_pool_infer,
      .grad = adaptive_avg_pool_grad},
-    {.name = "adaptive_avg_pool_grad",
-     .signature = "adaptive_avg_pool_grad(dy, input_size: int[]) -> dx",
+    {.signature = "adaptive_avg_pool_grad(dy, input_size: int[]) -> dx",
      .infer = adaptive_avg_pool_grad_infer,
      .grad = adaptive_avg_pool_grad_grad,
      .traits = kInternal},
     // Largest element of each window of adaptive_avg_pool, and its position as in
     // max_pool_with_indices.
-    {.name = "adaptive_max_pool",
-     .signature = "adaptive_max_pool(x, output_size: int[]) -> y, indices",
+    {.signature = "adaptive_max_pool(x, output_size: int[]) -> y, indices",
      .infer = adaptive_max_pool_infer,
      .grad = indexed_grad},
 };

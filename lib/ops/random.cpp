@@ -54,19 +54,16 @@ Status expand_dropout(ExpandContext& c) {
 // equal streams draw equal numbers.
 constexpr OpDef kOps[] = {
     // Uniform in [0, 1). Floats only.
-    {.name = "rand",
-     .signature = "rand(shape: int[], dtype: dtype = f32, stream: int = -1) -> y",
+    {.signature = "rand(shape: int[], dtype: dtype = f32, stream: int = -1) -> y",
      .infer = infer_random,
      .traits = kRandom | kNoGradient},
     // Normal, mean 0, standard deviation 1. Floats only.
-    {.name = "randn",
-     .signature = "randn(shape: int[], dtype: dtype = f32, stream: int = -1) -> y",
+    {.signature = "randn(shape: int[], dtype: dtype = f32, stream: int = -1) -> y",
      .infer = infer_random,
      .traits = kRandom | kNoGradient},
     // Returns x; if training, 0 with probability p and otherwise x / (1 - p). channels: one draw
     // per [n, c]. A Trainer turns training on.
-    {.name = "dropout",
-     .signature = "dropout(x, p: float = 0.5, training: bool = false, channels: bool = false, "
+    {.signature = "dropout(x, p: float = 0.5, training: bool = false, channels: bool = false, "
                   "stream: int = -1) -> y",
      .infer = infer_dropout,
      .expand = expand_dropout,

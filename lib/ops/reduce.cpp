@@ -288,62 +288,52 @@ Status logsumexp_expand(ExpandContext& c) {
 // `dim` lists the dims to reduce; empty: all. Reduced dims are removed, or become 1 if keepdim.
 constexpr OpDef kOps[] = {
     // Sum. Integers and bool return i64.
-    row<kReduction>("sum", "sum(x, dim: int[] = [], keepdim: bool = false) -> y", infer_total,
-                    sum_grad),
+    row<kReduction>("sum(x, dim: int[] = [], keepdim: bool = false) -> y", infer_total, sum_grad),
     // Product. Integers and bool return i64.
-    row<kReduction>("prod", "prod(x, dim: int[] = [], keepdim: bool = false) -> y", infer_total,
-                    prod_grad),
+    row<kReduction>("prod(x, dim: int[] = [], keepdim: bool = false) -> y", infer_total, prod_grad),
     // Mean. Floats only.
-    row<kReduction>("mean", "mean(x, dim: int[] = [], keepdim: bool = false) -> y", infer_floats,
+    row<kReduction>("mean(x, dim: int[] = [], keepdim: bool = false) -> y", infer_floats,
                     mean_grad),
     // Largest element; NaN if any element is NaN. Equal elements share the gradient.
-    row<kReduction>("amax", "amax(x, dim: int[] = [], keepdim: bool = false) -> y", infer_extreme,
+    row<kReduction>("amax(x, dim: int[] = [], keepdim: bool = false) -> y", infer_extreme,
                     extreme_grad),
     // Smallest element; NaN if any element is NaN. Equal elements share the gradient.
-    row<kReduction>("amin", "amin(x, dim: int[] = [], keepdim: bool = false) -> y", infer_extreme,
+    row<kReduction>("amin(x, dim: int[] = [], keepdim: bool = false) -> y", infer_extreme,
                     extreme_grad),
     // True if all elements are nonzero: bool.
-    row<kReduction>("all", "all(x, dim: int[] = [], keepdim: bool = false) -> y", infer_test,
-                    nullptr),
+    row<kReduction>("all(x, dim: int[] = [], keepdim: bool = false) -> y", infer_test, nullptr),
     // True if any element is nonzero: bool.
-    row<kReduction>("any", "any(x, dim: int[] = [], keepdim: bool = false) -> y", infer_test,
-                    nullptr),
+    row<kReduction>("any(x, dim: int[] = [], keepdim: bool = false) -> y", infer_test, nullptr),
     // Index (i64) of the first largest element along dim; without dim, in the flattened tensor.
-    row<kReduction>("argmax", "argmax(x, dim: int?, keepdim: bool = false) -> y", infer_index,
-                    nullptr),
+    row<kReduction>("argmax(x, dim: int?, keepdim: bool = false) -> y", infer_index, nullptr),
     // Index (i64) of the first smallest element along dim; without dim, in the flattened tensor.
-    row<kReduction>("argmin", "argmin(x, dim: int?, keepdim: bool = false) -> y", infer_index,
-                    nullptr),
+    row<kReduction>("argmin(x, dim: int?, keepdim: bool = false) -> y", infer_index, nullptr),
     // Largest element along dim, or of all elements, and its index (i64; the first of equal ones).
     // NaN if any is NaN.
-    row<kReduction>("max", "max(x, dim: int?, keepdim: bool = false) -> values, indices",
+    row<kReduction>("max(x, dim: int?, keepdim: bool = false) -> values, indices",
                     infer_value_and_index, value_and_index_grad),
     // Smallest element along dim, or of all elements, and its index (i64; the first of equal ones).
     // NaN if any is NaN.
-    row<kReduction>("min", "min(x, dim: int?, keepdim: bool = false) -> values, indices",
+    row<kReduction>("min(x, dim: int?, keepdim: bool = false) -> values, indices",
                     infer_value_and_index, value_and_index_grad),
     // sum((x - mean)^2) / max(0, count - correction)
-    row<kReduction>("var",
-                    "var(x, dim: int[] = [], correction: float = 1.0, keepdim: bool = false) -> y",
+    row<kReduction>("var(x, dim: int[] = [], correction: float = 1.0, keepdim: bool = false) -> y",
                     infer_floats, var_grad),
     // (sum |x|^ord)^(1 / ord). ord 0: number of nonzero elements; infinity: largest |x|.
-    {.name = "norm",
-     .signature = "norm(x, ord: float = 2.0, dim: int[] = [], keepdim: bool = false) -> y",
+    {.signature = "norm(x, ord: float = 2.0, dim: int[] = [], keepdim: bool = false) -> y",
      .infer = infer_floats,
      .grad = norm_grad,
      .expand = norm_expand,
      .traits = kReduction},
     // Square root of var.
     // C++: stddev
-    {.name = "std",
-     .signature = "std(x, dim: int[] = [], correction: float = 1.0, keepdim: bool = false) -> y",
+    {.signature = "std(x, dim: int[] = [], correction: float = 1.0, keepdim: bool = false) -> y",
      .infer = infer_floats,
      .grad = std_grad,
      .expand = std_expand,
      .traits = kReduction},
     // log(sum(e^x))
-    {.name = "logsumexp",
-     .signature = "logsumexp(x, dim: int[] = [], keepdim: bool = false) -> y",
+    {.signature = "logsumexp(x, dim: int[] = [], keepdim: bool = false) -> y",
      .infer = infer_floats,
      .grad = logsumexp_grad,
      .expand = logsumexp_expand,

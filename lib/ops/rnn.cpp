@@ -243,8 +243,7 @@ constexpr OpDef kOps[] = {
     // - weight_hr: [out, hidden] projects h from `hidden` to `out` elements, which h0 and weight_hh
     //   then have.
     // C++: RnnOutput lstm_scan
-    {.name = "lstm_scan",
-     .signature =
+    {.signature =
          "lstm_scan(gates, h0, c0, weight_hh, bias_hh?, weight_hr?, reverse: bool = false) "
          "-> y, h, c",
      .infer = lstm_infer,
@@ -254,8 +253,7 @@ constexpr OpDef kOps[] = {
      .flops = lstm_flops},
     // lstm_scan for gates in torch's order: reset, update, new.
     // C++: RnnOutput gru_scan
-    {.name = "gru_scan",
-     .signature = "gru_scan(gates, h0, weight_hh, bias_hh?, reverse: bool = false) -> y, h",
+    {.signature = "gru_scan(gates, h0, weight_hh, bias_hh?, reverse: bool = false) -> y, h",
      .infer = gru_infer,
      .grad = gru_grad,
      .expand = gru_expand,
@@ -263,8 +261,7 @@ constexpr OpDef kOps[] = {
      .flops = gru_or_rnn_flops},
     // lstm_scan for one gate. nonlinearity: tanh or relu.
     // C++: RnnOutput rnn_scan
-    {.name = "rnn_scan",
-     .signature = "rnn_scan(gates, h0, weight_hh, bias_hh?, nonlinearity: str = \"tanh\", reverse: "
+    {.signature = "rnn_scan(gates, h0, weight_hh, bias_hh?, nonlinearity: str = \"tanh\", reverse: "
                   "bool = false) -> y, h",
      .infer = rnn_infer,
      .grad = rnn_grad,

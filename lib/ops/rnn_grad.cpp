@@ -189,8 +189,7 @@ double rnn_grad_flops(std::span<const Sizes> in, std::span<const Sizes>, const A
 constexpr OpDef kOps[] = {
     // For a scan with the projection in its weight. gates: [time, batch, 4 hidden], of the input
     // plus W h + b; dy: [time, batch, hidden]; dh and dc: [batch, hidden], zeros if not given.
-    {.name = "lstm_scan_grad",
-     .signature = "lstm_scan_grad(gates, c0, weight_hh, dy?, dh?, dc?, reverse: bool = false) -> "
+    {.signature = "lstm_scan_grad(gates, c0, weight_hh, dy?, dh?, dc?, reverse: bool = false) -> "
                   "dgates, dh0, dc0",
      .infer = lstm_grad_infer,
      .expand = lstm_grad_expand,
@@ -198,16 +197,14 @@ constexpr OpDef kOps[] = {
      .traits = kScan | kInternal,
      .flops = lstm_grad_flops},
     // gates: of the input; back: W h + b of each step; before: its h.
-    {.name = "gru_scan_grad",
-     .signature = "gru_scan_grad(gates, back, before, weight_hh, dy?, dh?, reverse: bool = false) "
+    {.signature = "gru_scan_grad(gates, back, before, weight_hh, dy?, dh?, reverse: bool = false) "
                   "-> dgates, dback, dh0",
      .infer = gru_grad_infer,
      .expand = gru_grad_expand,
      .alias = 0b1,
      .traits = kScan | kInternal,
      .flops = gru_grad_flops},
-    {.name = "rnn_scan_grad",
-     .signature = "rnn_scan_grad(y, weight_hh, dy?, dh?, nonlinearity: str = \"tanh\", reverse: "
+    {.signature = "rnn_scan_grad(y, weight_hh, dy?, dh?, nonlinearity: str = \"tanh\", reverse: "
                   "bool = false) -> dgates, dh0",
      .infer = rnn_grad_infer,
      .expand = rnn_grad_expand,

@@ -45,10 +45,7 @@ Status rope_expand(ExpandContext& c) {
 constexpr OpDef kOps[] = {
     // Rotary position embedding (Su et al. 2021): x cos + [-b, a] sin, where a and b are the halves
     // of the last dim of x. cos and sin broadcast to x.
-    {.name = "rope",
-     .signature = "rope(x, cos, sin) -> y",
-     .infer = rope_infer,
-     .expand = rope_expand},
+    {.signature = "rope(x, cos, sin) -> y", .infer = rope_infer, .expand = rope_expand},
 };
 
 }  // namespace

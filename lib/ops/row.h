@@ -12,29 +12,28 @@ namespace hg::ops {
 
 // An op without `grad` has no gradient; requesting one fails with the op's name.
 template <uint32_t traits = kNoTraits>
-constexpr OpDef row(std::string_view name, std::string_view signature,
-                    Status (*infer)(InferContext&), Status (*grad)(GradContext&) = nullptr) {
-  return {.name = name, .signature = signature, .infer = infer, .grad = grad, .traits = traits};
+constexpr OpDef row(std::string_view signature, Status (*infer)(InferContext&),
+                    Status (*grad)(GradContext&) = nullptr) {
+  return {.signature = signature, .infer = infer, .grad = grad, .traits = traits};
 }
 // Ops without a gradient (zero or undefined): nullptr in its place.
 template <uint32_t traits = kNoTraits>
-constexpr OpDef row(std::string_view name, std::string_view signature,
-                    Status (*infer)(InferContext&), std::nullptr_t) {
-  return {.name = name, .signature = signature, .infer = infer, .traits = traits | kNoGradient};
+constexpr OpDef row(std::string_view signature, Status (*infer)(InferContext&), std::nullptr_t) {
+  return {.signature = signature, .infer = infer, .traits = traits | kNoGradient};
 }
 
 // Elementwise ops, whose result may overwrite any input.
 template <uint32_t traits = kNoTraits, class Grad = Status (*)(GradContext&)>
-constexpr OpDef unary_row(std::string_view name, std::string_view signature,
-                          Status (*infer)(InferContext&), Grad grad = nullptr) {
-  OpDef def = row<traits | kElementwise>(name, signature, infer, grad);
+constexpr OpDef unary_row(std::string_view signature, Status (*infer)(InferContext&),
+                          Grad grad = nullptr) {
+  OpDef def = row<traits | kElementwise>(signature, infer, grad);
   def.alias = 0b1;
   return def;
 }
 template <uint32_t traits = kNoTraits, class Grad = Status (*)(GradContext&)>
-constexpr OpDef binary_row(std::string_view name, std::string_view signature,
-                           Status (*infer)(InferContext&), Grad grad = nullptr) {
-  OpDef def = row<traits | kElementwise>(name, signature, infer, grad);
+constexpr OpDef binary_row(std::string_view signature, Status (*infer)(InferContext&),
+                           Grad grad = nullptr) {
+  OpDef def = row<traits | kElementwise>(signature, infer, grad);
   def.alias = 0b11;
   return def;
 }

@@ -100,18 +100,17 @@ Status logcumsumexp_grad(GradContext& c) {
 // Cumulative ops along one dim, in x's shape.
 constexpr OpDef kOps[] = {
     // Cumulative sum. Integers and bool return i64.
-    row("cumsum", "cumsum(x, dim: int) -> y", infer_cumulative_total, cumsum_grad),
+    row("cumsum(x, dim: int) -> y", infer_cumulative_total, cumsum_grad),
     // Cumulative product. Integers and bool return i64.
-    row("cumprod", "cumprod(x, dim: int) -> y", infer_cumulative_total, cumprod_grad),
+    row("cumprod(x, dim: int) -> y", infer_cumulative_total, cumprod_grad),
     // Largest element so far and its index (i64; the last of equal ones). NaN from the first NaN
     // on.
-    row("cummax", "cummax(x, dim: int) -> values, indices", infer_cumulative_extreme, pick_grad),
+    row("cummax(x, dim: int) -> values, indices", infer_cumulative_extreme, pick_grad),
     // Smallest element so far and its index (i64; the last of equal ones). NaN from the first NaN
     // on.
-    row("cummin", "cummin(x, dim: int) -> values, indices", infer_cumulative_extreme, pick_grad),
+    row("cummin(x, dim: int) -> values, indices", infer_cumulative_extreme, pick_grad),
     // log of the cumulative sum of e^x. Floats only.
-    row("logcumsumexp", "logcumsumexp(x, dim: int) -> y", infer_cumulative_floats,
-        logcumsumexp_grad),
+    row("logcumsumexp(x, dim: int) -> y", infer_cumulative_floats, logcumsumexp_grad),
 };
 
 }  // namespace

@@ -234,15 +234,13 @@ Status masked_scatter_grad(GradContext& c) {
 constexpr OpDef kOps[] = {
     // For dim 0: a copy of x in which x[index[i, j], j] is reduced with src[i, j]. Without
     // include_self, the old element is not part of the reduction.
-    {.name = "scatter",
-     .signature = "scatter(x, index, src, dim: int, reduce: str = \"none\", "
+    {.signature = "scatter(x, index, src, dim: int, reduce: str = \"none\", "
                   "include_self: bool = true) -> y",
      .infer = scatter_infer,
      .grad = scatter_grad,
      .alias = 1},
     // For dim 0: a copy of x in which x[index[i], ...] is reduced with src[i, ...]. index: [n].
-    {.name = "index_reduce",
-     .signature = "index_reduce(x, index, src, dim: int, reduce: str = \"none\", "
+    {.signature = "index_reduce(x, index, src, dim: int, reduce: str = \"none\", "
                   "include_self: bool = true) -> y",
      .infer = index_reduce_infer,
      .grad = index_reduce_grad,
@@ -250,8 +248,7 @@ constexpr OpDef kOps[] = {
      .alias = 1},
     // A copy of x in which the k-th element where mask is true is the k-th element of src. mask:
     // bool, of x's shape.
-    {.name = "masked_scatter",
-     .signature = "masked_scatter(x, mask, src) -> y",
+    {.signature = "masked_scatter(x, mask, src) -> y",
      .infer = masked_scatter_infer,
      .grad = masked_scatter_grad,
      .alias = 1},

@@ -73,20 +73,17 @@ Status scatter_view_grad(GradContext& c) {
 
 constexpr OpDef kOps[] = {
     // A copy of x with slice(x, dim, start, end, step) replaced by src.
-    {.name = "slice_scatter",
-     .signature = "slice_scatter(x, src, dim: int, start: int, end: int, step: int = 1) -> y",
+    {.signature = "slice_scatter(x, src, dim: int, start: int, end: int, step: int = 1) -> y",
      .infer = slice_scatter_infer,
      .grad = scatter_view_grad,
      .alias = 1},
     // A copy of x with diagonal(x, offset, dim1, dim2) replaced by src.
-    {.name = "diagonal_scatter",
-     .signature = "diagonal_scatter(x, src, offset: int = 0, dim1: int = 0, dim2: int = 1) -> y",
+    {.signature = "diagonal_scatter(x, src, offset: int = 0, dim1: int = 0, dim2: int = 1) -> y",
      .infer = scatter_view_infer,
      .grad = scatter_view_grad,
      .alias = 1},
     // A copy of x with as_strided(x, size, stride, storage_offset) replaced by src.
-    {.name = "as_strided_scatter",
-     .signature =
+    {.signature =
          "as_strided_scatter(x, src, size: int[], stride: int[], storage_offset: int = 0) -> y",
      .infer = scatter_view_infer,
      .grad = scatter_view_grad,

@@ -78,19 +78,16 @@ constexpr OpDef kOps[] = {
     //
     // With dim, compares slices along it instead of elements, and the second result is [size of
     // dim]. consecutive: merges only equal neighbors, in the order of x.
-    {.name = "unique",
-     .signature = "unique(x, dim: int?, consecutive: bool = false) -> values, inverse, counts",
+    {.signature = "unique(x, dim: int?, consecutive: bool = false) -> values, inverse, counts",
      .infer = unique_infer,
      .traits = kNoGradient | kDataDependent},
     // For each value, the first position in `sorted` (along its last dim) at which inserting it
     // keeps the order; the last one if right. i64.
-    {.name = "searchsorted",
-     .signature = "searchsorted(sorted, values, right: bool = false) -> y",
+    {.signature = "searchsorted(sorted, values, right: bool = false) -> y",
      .infer = searchsorted_infer,
      .traits = kNoGradient},
     // True for each element of x that occurs in test: bool.
-    {.name = "isin",
-     .signature = "isin(x, test) -> y",
+    {.signature = "isin(x, test) -> y",
      .infer = isin_infer,
      .traits = kNoGradient,
      .flops =
@@ -99,14 +96,12 @@ constexpr OpDef kOps[] = {
          }},
     // Number of occurrences of 0, 1, ... in x, or the sums of their weights. x: i64[n], not
     // negative. The result has at least minlength elements; its size depends on data.
-    {.name = "bincount",
-     .signature = "bincount(x, weights?, minlength: int = 0) -> y",
+    {.signature = "bincount(x, weights?, minlength: int = 0) -> y",
      .infer = bincount_infer,
      .traits = kNoGradient | kDataDependent},
     // Number of elements in each of `bins` equal intervals of [min, max], or of the range of x if
     // min equals max.
-    {.name = "histc",
-     .signature = "histc(x, bins: int = 100, min: float = 0.0, max: float = 0.0) -> y",
+    {.signature = "histc(x, bins: int = 100, min: float = 0.0, max: float = 0.0) -> y",
      .infer = histc_infer,
      .traits = kNoGradient},
 };

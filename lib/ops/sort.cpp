@@ -103,33 +103,27 @@ Status one_grad(GradContext& c) {
 // Values and their indices (i64) along dim. NaN is larger than every number.
 constexpr OpDef kOps[] = {
     // Stable: equal elements keep their order.
-    {.name = "sort",
-     .signature = "sort(x, dim: int = -1, descending: bool = false) -> values, indices",
+    {.signature = "sort(x, dim: int = -1, descending: bool = false) -> values, indices",
      .infer = infer_sort,
      .grad = pick_grad},
     // The k largest or smallest elements, sorted.
-    {.name = "topk",
-     .signature = "topk(x, k: int, dim: int = -1, largest: bool = true) -> values, indices",
+    {.signature = "topk(x, k: int, dim: int = -1, largest: bool = true) -> values, indices",
      .infer = infer_topk,
      .grad = pick_grad},
     // The k-th smallest element, k counting from 1.
-    {.name = "kthvalue",
-     .signature = "kthvalue(x, k: int, dim: int = -1, keepdim: bool = false) -> values, indices",
+    {.signature = "kthvalue(x, k: int, dim: int = -1, keepdim: bool = false) -> values, indices",
      .infer = infer_kthvalue,
      .grad = one_grad},
     // The lower of two middle elements; NaN if any element is NaN. Without dim, of all elements.
-    {.name = "median",
-     .signature = "median(x, dim: int?, keepdim: bool = false) -> values, indices",
+    {.signature = "median(x, dim: int?, keepdim: bool = false) -> values, indices",
      .infer = infer_one,
      .grad = one_grad},
     // As median, ignoring NaN.
-    {.name = "nanmedian",
-     .signature = "nanmedian(x, dim: int?, keepdim: bool = false) -> values, indices",
+    {.signature = "nanmedian(x, dim: int?, keepdim: bool = false) -> values, indices",
      .infer = infer_one,
      .grad = one_grad},
     // The most frequent element, the smallest of several, and its last index.
-    {.name = "mode",
-     .signature = "mode(x, dim: int = -1, keepdim: bool = false) -> values, indices",
+    {.signature = "mode(x, dim: int = -1, keepdim: bool = false) -> values, indices",
      .infer = infer_one,
      .grad = one_grad},
 };

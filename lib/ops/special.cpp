@@ -105,42 +105,41 @@ Status polynomial_infer(InferContext& c) {
 // Floats only.
 constexpr OpDef kOps[] = {
     // e^(x^2) erfc(x)
-    unary_row("erfcx", "erfcx(x) -> y", infer_float_unary, erfcx_grad),
+    unary_row("erfcx(x) -> y", infer_float_unary, erfcx_grad),
     // Modified Bessel function of the first kind, order 0.
-    unary_row("bessel_i0", "bessel_i0(x) -> y", infer_float_unary, i0_grad),
+    unary_row("bessel_i0(x) -> y", infer_float_unary, i0_grad),
     // e^-|x| * bessel_i0(x)
-    unary_row("bessel_i0e", "bessel_i0e(x) -> y", infer_float_unary, i0e_grad),
+    unary_row("bessel_i0e(x) -> y", infer_float_unary, i0e_grad),
     // Modified Bessel function of the first kind, order 1.
-    unary_row("bessel_i1", "bessel_i1(x) -> y", infer_float_unary, i1_grad),
+    unary_row("bessel_i1(x) -> y", infer_float_unary, i1_grad),
     // e^-|x| * bessel_i1(x)
-    unary_row("bessel_i1e", "bessel_i1e(x) -> y", infer_float_unary, i1e_grad),
+    unary_row("bessel_i1e(x) -> y", infer_float_unary, i1e_grad),
     // Modified Bessel function of the second kind, order 0.
-    unary_row("bessel_k0", "bessel_k0(x) -> y", infer_float_unary),
+    unary_row("bessel_k0(x) -> y", infer_float_unary),
     // e^x * bessel_k0(x)
-    unary_row("bessel_k0e", "bessel_k0e(x) -> y", infer_float_unary),
+    unary_row("bessel_k0e(x) -> y", infer_float_unary),
     // Modified Bessel function of the second kind, order 1.
-    unary_row("bessel_k1", "bessel_k1(x) -> y", infer_float_unary),
+    unary_row("bessel_k1(x) -> y", infer_float_unary),
     // e^x * bessel_k1(x)
-    unary_row("bessel_k1e", "bessel_k1e(x) -> y", infer_float_unary),
+    unary_row("bessel_k1e(x) -> y", infer_float_unary),
     // Bessel function of the first kind, order 0.
-    unary_row("bessel_j0", "bessel_j0(x) -> y", infer_float_unary),
+    unary_row("bessel_j0(x) -> y", infer_float_unary),
     // Bessel function of the first kind, order 1.
-    unary_row("bessel_j1", "bessel_j1(x) -> y", infer_float_unary),
+    unary_row("bessel_j1(x) -> y", infer_float_unary),
     // Bessel function of the second kind, order 0.
-    unary_row("bessel_y0", "bessel_y0(x) -> y", infer_float_unary),
+    unary_row("bessel_y0(x) -> y", infer_float_unary),
     // Bessel function of the second kind, order 1.
-    unary_row("bessel_y1", "bessel_y1(x) -> y", infer_float_unary),
+    unary_row("bessel_y1(x) -> y", infer_float_unary),
     // sum over k >= 0 of (k + q)^-s
-    binary_row("zeta", "zeta(s, q) -> y", infer_float_binary, zeta_grad),
+    binary_row("zeta(s, q) -> y", infer_float_binary, zeta_grad),
     // Regularized lower incomplete gamma function.
-    binary_row("igamma", "igamma(a, x) -> y", infer_float_binary, igamma_grad),
+    binary_row("igamma(a, x) -> y", infer_float_binary, igamma_grad),
     // Regularized upper incomplete gamma function.
-    binary_row("igammac", "igammac(a, x) -> y", infer_float_binary, igammac_grad),
+    binary_row("igammac(a, x) -> y", infer_float_binary, igammac_grad),
     // The polynomial of degree n at x. Both broadcast.
-    binary_row("polynomial", "polynomial(x, n, kind: str) -> y", polynomial_infer),
+    binary_row("polynomial(x, n, kind: str) -> y", polynomial_infer),
     // The n-th derivative of digamma.
-    {.name = "polygamma",
-     .signature = "polygamma(x, n: int) -> y",
+    {.signature = "polygamma(x, n: int) -> y",
      .infer = polygamma_infer,
      .grad = polygamma_grad,
      .expand = polygamma_expand,

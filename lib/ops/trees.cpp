@@ -34,8 +34,7 @@ constexpr OpDef kOps[] = {
     //
     // The run fails if a node leads to itself, to an earlier node or outside the table, or tests a
     // feature that x does not have.
-    {.name = "tree_leaves",
-     .signature = "tree_leaves(x, nodes, splits, roots) -> leaves",
+    {.signature = "tree_leaves(x, nodes, splits, roots) -> leaves",
      .infer = tree_leaves_infer,
      .traits = kNoGradient},
 };

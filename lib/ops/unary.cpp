@@ -80,101 +80,99 @@ Status frac_expand(ExpandContext& c) {
 // otherwise. Functions that are not exact on integers require floats.
 constexpr OpDef kOps[] = {
     // -x
-    unary_row<kKeepsFinite>("neg", "neg(x) -> y", infer_number_unary, unary_grad<neg_dx>),
+    unary_row<kKeepsFinite>("neg(x) -> y", infer_number_unary, unary_grad<neg_dx>),
     // |x|
-    unary_row("abs", "abs(x) -> y", infer_number_unary, unary_grad<abs_dx>),
+    unary_row("abs(x) -> y", infer_number_unary, unary_grad<abs_dx>),
     // -1, 0 or 1; 0 for NaN
-    unary_row("sign", "sign(x) -> y", infer_number_unary, nullptr),
+    unary_row("sign(x) -> y", infer_number_unary, nullptr),
     // Square root.
-    unary_row("sqrt", "sqrt(x) -> y", infer_float_unary, unary_grad<sqrt_dx>),
+    unary_row("sqrt(x) -> y", infer_float_unary, unary_grad<sqrt_dx>),
     // 1 / sqrt(x)
-    unary_row("rsqrt", "rsqrt(x) -> y", infer_float_unary, unary_grad<rsqrt_dx>),
+    unary_row("rsqrt(x) -> y", infer_float_unary, unary_grad<rsqrt_dx>),
     // 1 / x
-    unary_row("reciprocal", "reciprocal(x) -> y", infer_float_unary, unary_grad<reciprocal_dx>),
+    unary_row("reciprocal(x) -> y", infer_float_unary, unary_grad<reciprocal_dx>),
     // e^x
-    unary_row("exp", "exp(x) -> y", infer_float_unary, unary_grad<exp_dx>),
+    unary_row("exp(x) -> y", infer_float_unary, unary_grad<exp_dx>),
     // 2^x
-    unary_row("exp2", "exp2(x) -> y", infer_float_unary, unary_grad<exp2_dx>),
+    unary_row("exp2(x) -> y", infer_float_unary, unary_grad<exp2_dx>),
     // e^x - 1
-    unary_row("expm1", "expm1(x) -> y", infer_float_unary, unary_grad<expm1_dx>),
+    unary_row("expm1(x) -> y", infer_float_unary, unary_grad<expm1_dx>),
     // Natural logarithm.
-    unary_row("log", "log(x) -> y", infer_float_unary, unary_grad<log_dx>),
+    unary_row("log(x) -> y", infer_float_unary, unary_grad<log_dx>),
     // Logarithm to base 2.
-    unary_row("log2", "log2(x) -> y", infer_float_unary, unary_grad<log2_dx>),
+    unary_row("log2(x) -> y", infer_float_unary, unary_grad<log2_dx>),
     // Logarithm to base 10.
-    unary_row("log10", "log10(x) -> y", infer_float_unary, unary_grad<log10_dx>),
+    unary_row("log10(x) -> y", infer_float_unary, unary_grad<log10_dx>),
     // log(1 + x)
-    unary_row("log1p", "log1p(x) -> y", infer_float_unary, unary_grad<log1p_dx>),
+    unary_row("log1p(x) -> y", infer_float_unary, unary_grad<log1p_dx>),
     // Sine.
-    unary_row("sin", "sin(x) -> y", infer_float_unary, unary_grad<sin_dx>),
+    unary_row("sin(x) -> y", infer_float_unary, unary_grad<sin_dx>),
     // Cosine.
-    unary_row("cos", "cos(x) -> y", infer_float_unary, unary_grad<cos_dx>),
+    unary_row("cos(x) -> y", infer_float_unary, unary_grad<cos_dx>),
     // Tangent.
-    unary_row("tan", "tan(x) -> y", infer_float_unary, unary_grad<tan_dx>),
+    unary_row("tan(x) -> y", infer_float_unary, unary_grad<tan_dx>),
     // Inverse sine.
-    unary_row("asin", "asin(x) -> y", infer_float_unary, unary_grad<asin_dx>),
+    unary_row("asin(x) -> y", infer_float_unary, unary_grad<asin_dx>),
     // Inverse cosine.
-    unary_row("acos", "acos(x) -> y", infer_float_unary, unary_grad<acos_dx>),
+    unary_row("acos(x) -> y", infer_float_unary, unary_grad<acos_dx>),
     // Inverse tangent.
-    unary_row("atan", "atan(x) -> y", infer_float_unary, unary_grad<atan_dx>),
+    unary_row("atan(x) -> y", infer_float_unary, unary_grad<atan_dx>),
     // Hyperbolic sine.
-    unary_row("sinh", "sinh(x) -> y", infer_float_unary, unary_grad<sinh_dx>),
+    unary_row("sinh(x) -> y", infer_float_unary, unary_grad<sinh_dx>),
     // Hyperbolic cosine.
-    unary_row("cosh", "cosh(x) -> y", infer_float_unary, unary_grad<cosh_dx>),
+    unary_row("cosh(x) -> y", infer_float_unary, unary_grad<cosh_dx>),
     // Hyperbolic tangent.
-    unary_row("tanh", "tanh(x) -> y", infer_float_unary, unary_grad<tanh_dx>),
+    unary_row("tanh(x) -> y", infer_float_unary, unary_grad<tanh_dx>),
     // Inverse hyperbolic sine.
-    unary_row("asinh", "asinh(x) -> y", infer_float_unary, unary_grad<asinh_dx>),
+    unary_row("asinh(x) -> y", infer_float_unary, unary_grad<asinh_dx>),
     // Inverse hyperbolic cosine.
-    unary_row("acosh", "acosh(x) -> y", infer_float_unary, unary_grad<acosh_dx>),
+    unary_row("acosh(x) -> y", infer_float_unary, unary_grad<acosh_dx>),
     // Inverse hyperbolic tangent.
-    unary_row("atanh", "atanh(x) -> y", infer_float_unary, unary_grad<atanh_dx>),
+    unary_row("atanh(x) -> y", infer_float_unary, unary_grad<atanh_dx>),
     // Error function.
-    unary_row("erf", "erf(x) -> y", infer_float_unary, unary_grad<erf_dx>),
+    unary_row("erf(x) -> y", infer_float_unary, unary_grad<erf_dx>),
     // 1 - erf(x)
-    unary_row("erfc", "erfc(x) -> y", infer_float_unary, unary_grad<erfc_dx>),
+    unary_row("erfc(x) -> y", infer_float_unary, unary_grad<erfc_dx>),
     // Inverse of erf.
-    unary_row("erfinv", "erfinv(x) -> y", infer_float_unary, unary_grad<erfinv_dx>),
+    unary_row("erfinv(x) -> y", infer_float_unary, unary_grad<erfinv_dx>),
     // log |gamma(x)|
-    unary_row("lgamma", "lgamma(x) -> y", infer_float_unary, unary_grad<lgamma_dx>),
+    unary_row("lgamma(x) -> y", infer_float_unary, unary_grad<lgamma_dx>),
     // Derivative of lgamma.
-    unary_row("digamma", "digamma(x) -> y", infer_float_unary, unary_grad<digamma_dx>),
+    unary_row("digamma(x) -> y", infer_float_unary, unary_grad<digamma_dx>),
     // 1 / (1 + e^-x)
-    unary_row("sigmoid", "sigmoid(x) -> y", infer_float_unary, unary_grad<sigmoid_dx>),
+    unary_row("sigmoid(x) -> y", infer_float_unary, unary_grad<sigmoid_dx>),
     // sin(pi x) / (pi x)
-    unary_row("sinc", "sinc(x) -> y", infer_float_unary, unary_grad<sinc_dx>),
+    unary_row("sinc(x) -> y", infer_float_unary, unary_grad<sinc_dx>),
     // Rounds toward minus infinity.
-    unary_row("floor", "floor(x) -> y", infer_float_unary, nullptr),
+    unary_row("floor(x) -> y", infer_float_unary, nullptr),
     // Rounds toward infinity.
-    unary_row("ceil", "ceil(x) -> y", infer_float_unary, nullptr),
+    unary_row("ceil(x) -> y", infer_float_unary, nullptr),
     // Rounds toward zero.
-    unary_row("trunc", "trunc(x) -> y", infer_float_unary, nullptr),
+    unary_row("trunc(x) -> y", infer_float_unary, nullptr),
     // Rounds to this number of decimals, ties to even.
-    unary_row("round", "round(x, decimals: int = 0) -> y", infer_float_unary, nullptr),
+    unary_row("round(x, decimals: int = 0) -> y", infer_float_unary, nullptr),
     // Replaces NaN and infinities. By default, infinities become the largest finite numbers.
-    unary_row("nan_to_num", "nan_to_num(x, nan: float = 0.0, posinf: float?, neginf: float?) -> y",
+    unary_row("nan_to_num(x, nan: float = 0.0, posinf: float?, neginf: float?) -> y",
               infer_float_unary, unary_grad<nan_to_num_dx>),
     // Whether x is NaN: bool.
-    unary_row("isnan", "isnan(x) -> y", infer_test_unary, nullptr),
+    unary_row("isnan(x) -> y", infer_test_unary, nullptr),
     // Whether x is an infinity: bool.
-    unary_row("isinf", "isinf(x) -> y", infer_test_unary, nullptr),
+    unary_row("isinf(x) -> y", infer_test_unary, nullptr),
     // Whether x is neither NaN nor an infinity: bool.
-    unary_row("isfinite", "isfinite(x) -> y", infer_test_unary, nullptr),
+    unary_row("isfinite(x) -> y", infer_test_unary, nullptr),
     // Whether the sign bit is set: bool. True for -0.0.
-    unary_row("signbit", "signbit(x) -> y", infer_test_unary, nullptr),
+    unary_row("signbit(x) -> y", infer_test_unary, nullptr),
     // x == 0: bool.
-    unary_row("logical_not", "logical_not(x) -> y", infer_test_unary, nullptr),
+    unary_row("logical_not(x) -> y", infer_test_unary, nullptr),
     // Integers and bool only.
-    unary_row("bitwise_not", "bitwise_not(x) -> y", infer_bit_unary, nullptr),
+    unary_row("bitwise_not(x) -> y", infer_bit_unary, nullptr),
     // x * x
-    {.name = "square",
-     .signature = "square(x) -> y",
+    {.signature = "square(x) -> y",
      .infer = infer_number_unary,
      .expand = square_expand,
      .traits = kElementwise},
     // x - trunc(x)
-    {.name = "frac",
-     .signature = "frac(x) -> y",
+    {.signature = "frac(x) -> y",
      .infer = infer_float_unary,
      .expand = frac_expand,
      .traits = kElementwise},

@@ -19,7 +19,9 @@ namespace hg {
 constexpr bool holds_row(std::string_view op) {
   return holds_op(op) && (kHoldsGradients || !op.ends_with("_grad"));
 }
-constexpr bool holds_row(const OpDef& row) { return holds_row(row.name); }
+constexpr bool holds_row(const OpDef& row) {
+  return holds_row(row.signature.substr(0, row.signature.find('(')));
+}
 // In addition to the kernels that plans use: fallbacks, which other sizes may need, and steps of
 // programs.
 constexpr bool holds_row(const KernelDef& row) {

@@ -22,10 +22,8 @@ hg::Status wave_gradient(hg::GradContext& c) {
   return {};
 }
 
-constexpr hg::OpDef kWave = {.name = "acme.wave",
-                             .signature = "acme.wave(x, gain: float) -> y",
-                             .infer = infer_wave,
-                             .grad = wave_gradient};
+constexpr hg::OpDef kWave = {
+    .signature = "acme.wave(x, gain: float) -> y", .infer = infer_wave, .grad = wave_gradient};
 
 bool takes_f32(const hg::PrepareContext& c) { return c.in(0).dtype == hg::f32; }
 

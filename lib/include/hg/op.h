@@ -64,7 +64,7 @@ enum Traits : uint32_t {
 //   required.
 // - Outputs: `-> y, indices`, or `-> ys...` if infer sets their number.
 struct OpDef {
-  std::string_view name;
+  std::string_view name = {};  // empty: the name in the signature
   std::string_view signature;
   // Sets the type of each output from the input types and the attributes. Call fresh_dim() for
   // sizes that depend on data, in the order in which the outputs have them.
