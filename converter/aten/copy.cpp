@@ -169,7 +169,7 @@ void roll(Call& call) {
     return call.returns(
         reshaped(g.call("roll", {flat}, {{"shifts", shifts}, {"dims", Dims{0}}}), x.shape()));
   }
-  if (given.size() != shifts.size()) call.refuse("dims", "has another length than shifts");
+  if (given.size() != shifts.size()) call.refuse("dims", "differs in length from shifts");
   if (x.rank() == 0) call.refuse("dims", "is given for a tensor without dims");
   Dims dims, sums;  // if a dim occurs twice, its shifts are added
   for (size_t i = 0; i < given.size(); ++i) {

@@ -114,7 +114,7 @@ void take_along_dim(Call& call) {
     const Value at = from_start(flat(index), count(x.shape()));
     return call.returns(gathered(call, flat(x), at, 0));
   }
-  if (x.rank() != index.rank()) call.refuse("indices", "has another rank than self");
+  if (x.rank() != index.rank()) call.refuse("indices", "differs in rank from self");
   const int dim = axis_of(call, "dim", x.rank(), 0);
   const auto widened = [&](const Value& value, const Value& other) {
     Shape shape = other.shape();

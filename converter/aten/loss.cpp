@@ -144,7 +144,7 @@ void soft_margin(Call& call) {
 void binary_cross_entropy(Call& call) {
   expect_floats(call, {"self", "target"});
   if (call.tensor("self").dtype() != call.tensor("target").dtype())
-    call.refuse("target", "has another dtype than self, which PyTorch does not take there");
+    call.refuse("target", "differs in dtype from self, which PyTorch does not accept");
   const Values v = call.promoted({"self", "target", "weight"});
   call.returns(call.graph().call("binary_cross_entropy", v, reduced(call)));
 }

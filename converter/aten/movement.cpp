@@ -207,7 +207,7 @@ void reverse(Call& call) {
 void movedim(Call& call) {
   const int rank = call.tensor("self").rank();
   const auto from = axes_of(call, "source", rank), to = axes_of(call, "destination", rank);
-  if (from.size() != to.size()) call.refuse("destination", "has another length than source");
+  if (from.size() != to.size()) call.refuse("destination", "differs in length from source");
   std::vector<int> order(rank, -1), rest;
   for (size_t i = 0; i < from.size(); ++i) {
     if (rank > 0) order[to[i]] = from[i];

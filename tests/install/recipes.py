@@ -23,7 +23,7 @@ def main():
     if port["version-semver"] != version:
         errors.append(f"vcpkg.json has version {port['version-semver']}, CMakeLists.txt {version}")
     if f'version = "{version}"' not in conan:
-        errors.append(f"conanfile.py has another version than CMakeLists.txt, {version}")
+        errors.append(f"conanfile.py does not have the version of CMakeLists.txt, {version}")
     named = set(re.findall(r"-D(HG_\w+)", portfile)) | set(re.findall(r"\b(HG_[A-Z]+)\b", portfile))
     names = re.search(r"for name in \((.*?)\)", conan).group(1)
     named |= {"HG_" + name for name in re.findall(r'"(\w+)"', names)} | set(re.findall(r'"(HG_[A-Z]+)"', conan))

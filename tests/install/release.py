@@ -47,7 +47,7 @@ def main():
     note.unlink()
     for path, old, new, sentence in [
             ("CHANGELOG.md", "\n## ", "\n## 9.9.9\n\n## ", "CHANGELOG.md begins with '9.9.9'"),
-            ("packaging/conan/conanfile.py", 'version = "', 'version = "9', "conanfile.py has another version"),
+            ("packaging/conan/conanfile.py", 'version = "', 'version = "9', "conanfile.py does not have the version"),
             ("CMakeLists.txt", "project(hologram VERSION ", "project(hologram VERSION 1.", "not three numbers")]:
         text = (work / path).read_text()
         (work / path).write_text(text.replace(old, new, 1))

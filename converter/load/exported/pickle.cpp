@@ -129,7 +129,7 @@ class Reader {
   template <class T>
   static T& as(const Ref& object) {
     T* value = std::get_if<T>(&object->value);
-    if (!value) fail("a value has another kind than its place");
+    if (!value) fail("a value does not have the kind that its place requires");
     return *value;
   }
 

@@ -410,7 +410,7 @@ typedef struct hg_token_ids {
   size_t count;
 } hg_token_ids;
 
-/* Which tokens answers may have, such as a grammar's (hg/text/c.h). */
+/* Restricts the tokens of answers, for example to a grammar (hg/text/c.h). */
 typedef struct hg_constraint hg_constraint;
 HG_C_API void hg_constraint_free(hg_constraint* constraint);
 
@@ -441,7 +441,7 @@ typedef struct hg_generate_options {
   const hg_tensor* encoder_features; /* ... f32 [prompts, ...] */
   const hg_constraint* constraint;   /* may be freed after the call that takes the options */
   /* Called before each choice; may change the logits. `ids`: the prompt and the answer so far.
-   * Another result than 0 fails the generation with invalid_argument. */
+   * A result other than 0 fails the generation with invalid_argument. */
   int32_t (*on_logits)(void* host, int64_t prompt, const int32_t* ids, size_t id_count,
                        float* logits, size_t logit_count);
   void* host; /* of on_logits */

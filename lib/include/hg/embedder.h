@@ -24,13 +24,14 @@ Result<Pooling> parse_pooling(std::string_view word);
 
 struct EmbedOptions {
   Pooling pooling = Pooling::mean;
-  bool normalize = true;  // to an Euclidean length of 1
+  bool normalize = true;  // to a Euclidean length of 1
 };
 
-// Embeds texts with one session of a model of the form of Generator (hg/generator.h), or of a text
-// encoder, which may also have the input token_type_ids. The vectors of tokens are the output
-// `last_hidden_state`, or an output without the size of the vocabulary. Otherwise they are what the
-// product that computes the logits reads: usually the last normalized hidden state.
+// Embeds texts with one session of a model. The model is one that Generator accepts
+// (hg/generator.h), or a text encoder, which may also have the input token_type_ids. The vectors of
+// tokens are the output `last_hidden_state`, or an output without the size of the vocabulary.
+// Without such an output, they are the input of the product that computes the logits, usually the
+// last normalized hidden state.
 //
 // Use an embedder from one thread at a time. Embedders and generators of one model share weights.
 class Embedder {
@@ -47,8 +48,8 @@ class Embedder {
                                    std::stop_token stop = {});
 
   int64_t size() const;            // of a vector
-  int64_t vocabulary() const;      // as of Generator
-  int64_t position_limit() const;  // as of Generator
+  int64_t vocabulary() const;      // as in Generator
+  int64_t position_limit() const;  // as in Generator
 
  private:
   struct Body;

@@ -140,7 +140,7 @@ class TextKernel {
 
   // Returns the outputs as lazy expressions of the arguments, which have the same gradients and can
   // become a model (to_model() in hg/var.h). Tensors are copied; `dims` of arguments are not
-  // supported. Inputs that the text rejects are the error of Var::type().
+  // supported. If the text rejects the inputs, Var::type() returns the error.
   Result<std::vector<Var>> build(Arguments arguments, const CallOptions& options = {}) const;
   Result<std::vector<Var>> build(std::span<const KernelArgument> arguments,
                                  const CallOptions& options = {}) const;

@@ -23,11 +23,11 @@ class Grammar {
   // | "text" | the text; after a backslash: n r t " [ ] xHH uHHHH UHHHHHHHH or another backslash |
   // | [a-z_] [^"] . | a character of a set, outside a set, any character |
   // | name | a text of the rule |
-  // | a b, a "|" b, (a) | one after the other, one of both, a group |
+  // | a b, a "|" b, (a) | a sequence, an alternative, a group |
   // | a* a+ a? a{2} a{2,} a{2,5} | repetitions |
   // | # | a comment until the end of the line |
   //
-  // Fails with invalid_argument, naming the line, also for rules that begin with themselves.
+  // Fails with invalid_argument and names the line. Left-recursive rules are invalid.
   static Result<Grammar> parse(std::string_view rules);
   // A grammar whose texts are JSON values that the schema accepts, with the properties of objects
   // in the order of the schema. Objects have only the properties that the schema names.
