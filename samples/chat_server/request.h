@@ -9,8 +9,14 @@
 #include <string_view>
 #include <vector>
 
-#include "fields.h"
 #include "hg/sampler.h"
+
+// An answer in the form of OpenAI's errors.
+struct ApiError {
+  int status = 400;
+  std::string message;
+  std::string param = {}, code = {};  // empty: null
+};
 
 struct CompletionRequest {
   bool is_chat = false;
