@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 import measurements  # noqa: E402
 
-VISION = ["resnet18", "resnet50", "mobilenet_v2", "efficientnet_b0"]
+VISION = ["resnet18", "resnet50", "mobilenet_v2", "efficientnet_b0", "vit_b_16"]
 TEXT = {"minilm": (6, 384, 12, 1536), "bert_base": (12, 768, 12, 3072)}  # layers, width, heads, inner width
 WORDS = 128
 
@@ -37,12 +37,14 @@ model = getattr(torchvision.models, sys.argv[1])(weights=None)
 for module in model.modules():  # as after training: activations keep their size
     if isinstance(module, torch.nn.BatchNorm2d):
         module.momentum = None
+    if isinstance(module, torch.nn.Linear) and not module.weight.any():  # vit_b_16 would answer 0
+        torch.nn.init.normal_(module.weight, std=0.02)
 with torch.no_grad():
     model.train()
     for _ in range(4):
         model(torch.randn(8, 3, 224, 224))
-    model.eval()
-    torch.onnx.export(model, torch.randn(1, 3, 224, 224), sys.argv[2], input_names=["x"], output_names=["y"], opset_version=13)
+model.eval()  # with gradients: without them, attention is one op that ONNX does not have
+torch.onnx.export(model, torch.randn(1, 3, 224, 224), sys.argv[2], input_names=["x"], output_names=["y"], opset_version=13)
 """
 
 

@@ -32,8 +32,8 @@ struct QuadPlaces {
   const int32_t* index = nullptr;   // [more]
 };
 
-// A depthwise convolution of bytes: in each line, y[j] = the sum over t of the four bytes x[offset[t]
-// + step j ...] times those of weights[t], plus `add`, scaled and rounded to bytes.
+// A depthwise convolution of bytes: in each line, y[j] = the sum over t of the four bytes
+// x[offset[t] + step j ...] times those of weights[t], plus `add`, scaled and rounded to bytes.
 struct DepthwiseBytes {
   int taps = 0;
   const int32_t* offset = nullptr;   // [taps]
