@@ -7,7 +7,7 @@ from .. import _rows as r
 from ._create import full_like_
 from ._pools import require_eager
 from ._shapes import select, stack
-from ._sizes import dtype_of, element_of, is_complex, is_float, shape_of
+from ._sizes import dtype_of, is_complex, is_float, shape_of
 from ._table import define, functions
 
 _LN2 = math.log(2)
