@@ -245,9 +245,11 @@ TEST(Stateful, MemoryOfStatesIsZeroUntilItIsWritten) {
   });
   ASSERT_NE(state, all.end());
   // States of one type share their initial value, which a session does not copy.
-  EXPECT_EQ(std::count_if(all.begin(), all.end(), [&](const State& each) {
-              return each.data.tensor.data == state->data.tensor.data;
-            }), 2);
+  EXPECT_EQ(std::count_if(all.begin(), all.end(),
+                          [&](const State& each) {
+                            return each.data.tensor.data == state->data.tensor.data;
+                          }),
+            2);
   Session session = must(Session::create(model, {.threads = 1}));
   must(run_with_past(session, 2, 0));
   const Tensor keys = must(session.value(state->name));

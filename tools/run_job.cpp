@@ -16,6 +16,7 @@
 #include "hg/train.h"
 #include "lib/platform/shared_library.h"
 #include "tools/command_line/overwrites.h"
+#include "tools/command_line/words.h"
 #include "tools/entry.h"
 #include "tools/inputs.h"
 #include "tools/process.h"
@@ -82,6 +83,12 @@ Outcome read_count(const json& entry, const char* key, T& out) {
 
 Outcome read_job(const json& entry, RunJob& job) {
   if (!entry.is_object()) return usage("the job is not a JSON object");
+  for (const auto& [key, value] : entry.items())
+    if (const std::string unknown =
+            unknown_key(key, {"model", "entry", "stream", "adapters", "inputs", "grad_outputs",
+                              "output_dir", "device", "precision", "threads", "seed", "function"});
+        !unknown.empty())
+      return usage(unknown);
   Outcome result = read_string(entry, "model", true, job.model);
   if (result.ok()) result = read_string(entry, "function", false, job.entry);  // its name in 0.2
   if (result.ok()) result = read_string(entry, "entry", false, job.entry);

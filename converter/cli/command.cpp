@@ -247,7 +247,8 @@ Command parse_command(int argc, const char* const* argv) {
   line.add("--dim", dims, "replace a symbol by a number, such as n=2");
   line.add("--loop", loops,
            "an output that is the next run's input, such as cache_out=cache_in or "
-           "'present.{i}.key=past.{i}.key': both become a state, which sessions keep");
+           "'present.{i}.key=past.{i}.key': both become a state, which sessions keep; auto: those "
+           "that their names tell");
   const CommandLine::Option capacity =
       line.add("--capacity", job.capacity, "largest size of states of --loop that grow")
           .is_at_least(1);

@@ -11,6 +11,7 @@
 #include "hg/session.h"
 #include "hg/stateful.h"
 #include "lib/graph/ends.h"
+#include "lib/graph/past_names.h"
 #include "tools/command_line/words.h"
 
 namespace hg::convert {
@@ -42,14 +43,94 @@ bool matches(const std::string& pattern, const std::string& name, std::string& i
   return with_index(pattern, index) == name && (at == std::string::npos || !index.empty());
 }
 
-// The pairs of one graph. Fails for half a pair, unless another entry may have the other half.
-std::vector<CarriedValue> pairs_of(const LoopOption& loop, const Graph& graph) {
+// What is left of a name without an affix that marks an end of a state: "h" of "h_in" and "new_h".
+std::vector<std::string> stems_of(std::string_view name,
+                                  std::initializer_list<std::string_view> prefixes,
+                                  std::initializer_list<std::string_view> suffixes) {
+  std::vector<std::string> stems = {std::string(name)};
+  for (const std::string_view prefix : prefixes)
+    if (name.size() > prefix.size() && name.starts_with(prefix))
+      stems.emplace_back(name.substr(prefix.size()));
+  for (const std::string_view suffix : suffixes)
+    if (name.size() > suffix.size() && name.ends_with(suffix))
+      stems.emplace_back(name.substr(0, name.size() - suffix.size()));
+  return stems;
+}
+
+// Whether these names are those of a state before and after a run. At least one has an affix, or
+// they are equal.
+bool are_ends_of_state(std::string_view input, std::string_view output) {
+  const std::vector<std::string>
+      before = stems_of(input, {"in_", "input_", "prev_", "previous_", "old_", "past_"},
+                        {"_in", ".in", "_prev", "_previous", "0", "_0"}),
+      after = stems_of(output, {"out_", "output_", "next_", "new_", "updated_", "present_", "r_"},
+                       {"_out", ".out", "_next", "_new", "_updated", "n", "N", "_n"});
+  return std::any_of(before.begin(), before.end(), [&](const std::string& stem) {
+    return std::find(after.begin(), after.end(), stem) != after.end();
+  });
+}
+
+// Whether the output is concat({input, ...}).
+bool is_appended(const Graph& graph, ValueId output, ValueId input) {
+  const int32_t index = graph.value_info(output).node;
+  if (index < 0) return false;
+  const Node& node = graph.nodes()[static_cast<size_t>(index)];
+  return node.op->name() == "concat" && node.inputs[0] == input;
+}
+
+// Whether the output can be the input of the next run: a value of its type, or one that is longer.
+bool can_carry(const Graph& graph, ValueId output, ValueId input) {
+  const TensorType &in = graph.value_info(input).type, &out = graph.value_info(output).type;
+  return in.dtype == out.dtype && (in.shape == out.shape || is_appended(graph, output, input));
+}
+
+// The states of --loop auto: outputs that have the name of an input but for a word such as "new",
+// and outputs that append to an input. Fails if names fit several inputs, or if all inputs would
+// become states.
+// `pairs` are given.
+std::vector<CarriedValue> found_pairs(const Graph& graph, std::vector<CarriedValue> pairs) {
+  const auto is_taken = [&](std::string_view name, auto end) {
+    return std::any_of(pairs.begin(), pairs.end(),
+                       [&](const CarriedValue& pair) { return pair.*end == name; });
+  };
+  for (CarriedValue& pair : carried_values(graph))
+    if (!is_taken(pair.output, &CarriedValue::output) &&
+        !is_taken(pair.input, &CarriedValue::input))
+      pairs.push_back(std::move(pair));
+  for (const bool by_name : {true, false})
+    for (const auto& [output, id] : graph.outputs()) {
+      if (is_taken(output, &CarriedValue::output)) continue;
+      std::vector<std::string> fitting;
+      for (const ValueId in : graph.inputs()) {
+        const std::string& input = graph.value_info(in).name;
+        if (is_taken(input, &CarriedValue::input) || !can_carry(graph, id, in)) continue;
+        if (by_name ? are_ends_of_state(input, output) : is_appended(graph, id, in))
+          fitting.push_back(input);
+      }
+      if (fitting.size() > 1)
+        usage("--loop auto: the output '", output, "' could be the input '", fitting[0], "' or '",
+              fitting[1], "' of the next run; write --loop '", output, "=INPUT'");
+      if (!fitting.empty()) pairs.push_back({output, fitting[0]});
+    }
+  if (!pairs.empty() && pairs.size() == graph.inputs().size())
+    usage("--loop auto: no input would be left; write --loop OUTPUT=INPUT for each state");
+  return pairs;
+}
+
+// The pairs of one graph. Fails for half a pair, unless another option has the other half.
+std::vector<CarriedValue> pairs_of(const LoopOption& loop, const Graph& graph, const Job& job) {
   std::vector<CarriedValue> pairs;
   std::string index;
   for (const ValueId id : graph.inputs()) {
     const std::string& input = graph.value_info(id).name;
     if (!matches(loop.input, input, index)) continue;
     const std::string output = with_index(loop.output, index);
+    if (output_named(graph, output) == kNoValue &&
+        std::any_of(job.loops.begin(), job.loops.end(), [&](const LoopOption& other) {
+          return !other.is_automatic() && matches(other.input, input, index) &&
+                 output_named(graph, with_index(other.output, index)) != kNoValue;
+        }))
+      continue;
     if (output_named(graph, output) == kNoValue)
       usage(text_of(loop), ": the input '", input, "' has no output '", output, "'");
     pairs.push_back({output, input});
@@ -123,25 +204,55 @@ class BetweenRuns {
     if (!looped.ok()) return std::string(looped.status().message());
     const std::vector<InputSpec> specs = input_specs(looped_.graph());
     const std::vector<Binding> cases = check_sizes(specs, job_);
-    for (size_t run = 0; run < kRuns; ++run) {
+    start();
+    bool has_least_sizes = false;  // of what the states do not determine
+    for (size_t run = 0; run < kRuns;) {
       Binding sizes = cases[run % cases.size()];
       for (auto& [symbol, size] : sizes)
-        if (const auto past = lengths_.find(symbol); past != lengths_.end()) size = past->second;
-      if (run == 0) start(sizes);
+        if (const auto past = lengths_.find(symbol); past != lengths_.end())
+          size = past->second;
+        else if (has_least_sizes && is_free(symbol))
+          size = 1;
+      if (!has_room(sizes)) {
+        const bool has_past = std::any_of(lengths_.begin(), lengths_.end(),
+                                          [](const auto& length) { return length.second > 0; });
+        is_over_ = !has_past && has_least_sizes;
+        if (is_over_) break;
+        has_least_sizes = has_least_sizes || !has_past;
+        start();
+        if (std::string lost = clear(*looped); !lost.empty()) return lost;
+        continue;
+      }
       Job job = job_;
       job.seed += run;
       std::string difference = step(*plain, *looped, make_inputs(specs, sizes, job, Draw()), run);
       if (!difference.empty()) return difference;
       if (is_over_) break;
+      ++run;
     }
     return "";
   }
   bool is_over() const { return is_over_; }
 
  private:
-  // The values before the first run: zeros, without positions where they grow.
-  void start(Binding& sizes) {
+  // Whether the states have room for a run of these sizes.
+  bool has_room(const Binding& sizes) const {
+    const Bindings bindings = bindings_of(sizes);
+    const std::vector<Guard>& guards = looped_.graph().guards();
+    return std::all_of(guards.begin(), guards.end(), [&](const Guard& guard) {
+      return !guard.reason.starts_with(kCapacityOf) || check(guard, bindings).ok();
+    });
+  }
+  // Whether the job leaves the size to the check.
+  bool is_free(const std::string& symbol) const {
+    return std::none_of(job_.check_sizes.begin(), job_.check_sizes.end(),
+                        [&](const SizeOption& given) { return given.symbol == symbol; });
+  }
+
+  // Sets the values before a first run: zeros, without positions where they grow.
+  void start() {
     const Graph& graph = plain_.graph();
+    values_.clear();
     for (const CarriedValue& pair : pairs_) {
       const TensorType& type = graph.value_info(input_named(graph, pair.input)).type;
       Sizes shape;
@@ -149,13 +260,22 @@ class BetweenRuns {
         shape.push_back(dim.is_constant() ? dim.constant() : 0);
         if (dim.is_constant()) continue;
         lengths_[std::string(dim.symbol())] = 0;
-        for (auto& [symbol, size] : sizes)
-          if (symbol == dim.symbol()) size = 0;
       }
       Result<TensorData> zeros = TensorData::allocate(type.dtype, shape);
       if (!zeros.ok()) throw std::bad_alloc();
       values_.push_back(*std::move(zeros));
     }
+  }
+
+  // Does the same to the states. Those that grow start with a past of 0.
+  std::string clear(Session& looped) const {
+    for (size_t i = 0; i < pairs_.size(); ++i) {
+      const TensorData& zeros = values_[i];
+      if (zeros.tensor.count() == 0) continue;
+      if (const Status set = looped.set_value(pairs_[i].input, zeros.tensor); !set.ok())
+        return std::string(set.message());
+    }
+    return "";
   }
 
   std::string step(Session& plain, Session& looped, const Inputs& inputs, size_t run) {
@@ -197,10 +317,10 @@ class BetweenRuns {
       const Result<Tensor> want = plain.output(pairs_[i].output);
       Result<Tensor> got = looped.value(pairs_[i].input);
       if (!got.ok() || !want.ok()) return str_cat("the state '", pairs_[i].input, "' is lost");
+      const Graph& graph = plain_.graph();
+      const TensorType& type = graph.value_info(input_named(graph, pairs_[i].input)).type;
       for (size_t d = 0; d < got->shape.size(); ++d) {
-        if (got->shape[d] == want->shape[d]) continue;
-        const Graph& graph = plain_.graph();
-        const TensorType& type = graph.value_info(input_named(graph, pairs_[i].input)).type;
+        if (type.shape[d].is_constant()) continue;
         lengths_[std::string(type.shape[d].symbol())] = want->shape[d];
         got->shape[d] = want->shape[d];
       }
@@ -232,16 +352,20 @@ class BetweenRuns {
 
 std::vector<CarriedValue> all_pairs(const Job& job, const Graph& graph) {
   std::vector<CarriedValue> all;
+  bool is_automatic = false;
   for (const LoopOption& loop : job.loops) {
-    const std::vector<CarriedValue> pairs = pairs_of(loop, graph);
+    is_automatic = is_automatic || loop.is_automatic();
+    if (loop.is_automatic()) continue;
+    const std::vector<CarriedValue> pairs = pairs_of(loop, graph, job);
     all.insert(all.end(), pairs.begin(), pairs.end());
   }
-  return all;
+  return is_automatic ? found_pairs(graph, std::move(all)) : all;
 }
 
 }  // namespace
 
 LoopOption parse_loop(std::string_view text) {
+  if (tools::trim(text) == "auto") return {};
   const size_t equals = text.find('=');
   const auto is_empty = [](std::string_view side) { return tools::trim(side).empty(); };
   if (equals == std::string_view::npos || is_empty(text.substr(0, equals)) ||
@@ -264,10 +388,16 @@ Model with_loops(const Model& model, const Job& job) {
     bool is_found = false;
     for (const std::string& name : names) {
       const Model entry = entry_of(model, name);
-      is_found = is_found || !pairs_of(loop, entry.graph()).empty();
+      is_found = is_found || !(loop.is_automatic() ? all_pairs(job, entry.graph())
+                                                   : pairs_of(loop, entry.graph(), job))
+                                  .empty();
       for (const ValueId id : entry.graph().inputs())
         known += str_cat(known.empty() ? "" : ", ", entry.graph().value_info(id).name);
     }
+    if (!is_found && loop.is_automatic())
+      usage(
+          "--loop auto: no output has the name of an input, such as present.0.key and "
+          "past.0.key, or h_out and h_in; write --loop OUTPUT=INPUT");
     if (!is_found)
       usage(text_of(loop), ": there is no input '", loop.input, "'; the inputs are ", known);
   }

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "hg/version.h"
+#include "tools/command_line/words.h"
 
 namespace hg::convert {
 namespace {
@@ -45,6 +46,12 @@ BatchJob read_job(const Json& entry, const std::string& batch) {
   Job& job = result.job;
   try {
     if (!entry.is_object()) throw Failure{Exit::usage, "a job must be an object"};
+    for (const auto& [key, value] : entry.items())
+      if (const std::string unknown = tools::unknown_key(
+              key, {"model", "entries", "methods", "inputs", "constants", "check_sizes", "dims",
+                    "loops", "capacity", "output_dir", "check", "strict", "onnxruntime"});
+          !unknown.empty())
+        throw Failure{Exit::usage, unknown};
     const Json files = entry.value("entries", Json::object());
     if (!files.is_object())
       throw Failure{Exit::usage, "the job's \"entries\" is not an object of names and files"};

@@ -34,7 +34,8 @@ struct ConstantOption {
 
 // "cache_out=cache_in": the output is the input of the next run.
 struct LoopOption {
-  std::string output, input;
+  std::string output, input;  // empty: --loop auto
+  bool is_automatic() const { return output.empty(); }
 };
 
 // A model file, and the name of its entry in the output.

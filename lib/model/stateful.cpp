@@ -44,7 +44,7 @@ struct Carried {
   ValueId input = kNoValue, output = kNoValue;
   int grows = -1;           // the dim; -1: none
   Dim past = {}, all = {};  // its sizes before and after a run
-  DType dtype = f32;         // of the model
+  DType dtype = f32;        // of the model
   ValueId state = kNoValue;
   ValueId scale = kNoValue;  // of a state of 8 bits, per position
 };

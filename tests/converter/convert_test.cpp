@@ -171,6 +171,9 @@ TEST_F(ConvertTest, LoopsBecomeStates) {
   expect(decode + "--loop 'y{i}=x{i}'", 1, {"there is no input 'x{i}'; the inputs are z"});
   expect(decode + "--loop y=z", 1, {"the input 'z' has no output 'y'"});
   expect(decode + "--capacity 3", 1, {"--capacity needs --loop"});
+  expect(decode + "--loop auto", 1, {"--loop auto: no output has the name of an input"});
+  expect(decode + "--loop auto --loop output_0=z", 0, {"1 of 1 outputs equal"});
+  expect(decode + "--loop y=z --loop output_0=z", 0, {"1 of 1 outputs equal"});
   expect("codec.pt --method decode --input 'z:f32[n,64]' --loop output_0=z", 1,
          {"a state has a fixed size, but dim 0 of 'z' is n; give it with --dim"});
   expect("codec.pt --method decode --input 'z:f32[n,64]' --loop output_0=z --dim n=2", 0,
@@ -308,9 +311,12 @@ TEST_F(ConvertTest, KeepsTheFilesThatItReads) {
   write(
       folder_ / "jobs.json",
       R"([{"model": "model.hgm", "output_dir": "."}, {"model": "model.hgm", "output_dir": "deep/.."},
-            {"entries": {"a": "model.hgm"}, "output_dir": ""}])");
+            {"entries": {"a": "model.hgm"}, "output_dir": ""},
+            {"model": "model.hgm", "output": "deep"}])");
   const Outcome jobs = run_shell(in_folder + "--batch jobs.json");
-  EXPECT_EQ(std::count(jobs.text.begin(), jobs.text.end(), '\n'), 3) << jobs.text;
+  EXPECT_EQ(std::count(jobs.text.begin(), jobs.text.end(), '\n'), 4) << jobs.text;
+  EXPECT_NE(jobs.text.find(R"(a job has no \"output\"; it has model, entries)"), std::string::npos)
+      << jobs.text;
   for (size_t at = 0, k = 0; k < 3; ++k, ++at) {
     at = jobs.text.find("would replace 'model.hgm'", at);
     ASSERT_NE(at, std::string::npos) << jobs.text;

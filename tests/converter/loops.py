@@ -94,7 +94,9 @@ def inputs_of(shapes, kind):
 
 
 def loops_of(shapes, rng):
-    """Options for each state, or one for all whose second number is equal."""
+    """Options for each state, one for all whose second number is equal, or one that finds all by their names."""
+    if rng.random() < 0.3:
+        return ["auto"]
     if rng.random() < 0.5:
         return [f"{name}_out={name}_in" for name in shapes]
     return [f"s{{i}}_{k}_out=s{{i}}_{k}_in" for k in (0, 1) if any(name.endswith(f"_{k}") for name in shapes)]
@@ -104,7 +106,7 @@ def main():
     given = with_hg_run(options(__doc__, 24))
     # Newer versions export ONNX files by torch.export.
     kinds_of_files = ["pt", "pt2" if hasattr(getattr(torch, "export", None), "save") else "onnx"]
-    cases, jobs = [], []
+    cases, jobs, tight = [], [], []
     for seed in range(given.seed, given.seed + given.count):
         rng = random.Random(seed)
         torch.manual_seed(seed)
@@ -114,12 +116,17 @@ def main():
         module, shapes = streaming([rng.choice(list(SHAPES)) for _ in range(rng.randint(1, 4))])
         with torch.no_grad():
             write(module, shapes, kind, str(folder / f"model.{kind}"))
-        job = {"model": str(folder / f"model.{kind}"), "output_dir": str(folder), "inputs": inputs_of(shapes, kind), "loops": loops_of(shapes, rng)}
+        job = {"model": str(folder / f"model.{kind}"), "output_dir": str(folder), "inputs": inputs_of(shapes, kind), "loops": loops_of(shapes, rng), "strict": kind != "onnx"}
         if any(shape[0] == "p" for shape in shapes.values()):
             job["capacity"] = CAPACITY
+            # The check starts again when a state is full.
+            tight.append({**job, "capacity": rng.randint(FRAMES, 2 * FRAMES), "output_dir": str(folder / "tight")})
+            (folder / "tight").mkdir(exist_ok=True)
         jobs.append(job)
         cases.append((seed, folder, module, shapes))
     files, runs, wanted = 0, [], []
+    small = [(f"{job['output_dir']} with capacity {job['capacity']}",) for job in tight]
+    small_files = len(list(converted(given, tight, small)))
     for seed, folder, module, shapes in converted(given, jobs, cases):
         files += 1
         rng = random.Random(seed)
@@ -139,8 +146,8 @@ def main():
             np.save(folder / f"mask{run}.npy", mask.numpy())
             runs.append({"model": str(folder / "model.hgm"), "stream": stream, "inputs": inputs, "output_dir": str(folder / f"run{run}")})
     equal = equal_runs(given, runs, wanted, "y.npy")
-    print(f"{files} of {len(cases)} files, {equal} of {len(runs)} runs")
-    return 0 if files == len(cases) and runs and equal == len(runs) else 1
+    print(f"{files} of {len(cases)} files, {small_files} of {len(tight)} with small capacities, {equal} of {len(runs)} runs")
+    return 0 if files == len(cases) and small_files == len(tight) and runs and equal == len(runs) else 1
 
 
 sys.exit(main())

@@ -194,6 +194,7 @@ TEST_F(Programs, BatchAnswersEachJob) {
        {"inputs", {"empty.npy", "empty.npy"}},
        {"grad_outputs", json::array()},
        {"output_dir", "."}},
+      {{"model", "both.hgm"}, {"input", {"a.npy", "b.npy"}}, {"output_dir", "."}},
   };
   std::ofstream(folder_ / "jobs.json") << jobs.dump();
   const Ran ran = run("hg-run --batch jobs.json");
@@ -206,7 +207,10 @@ TEST_F(Programs, BatchAnswersEachJob) {
     EXPECT_EQ(answer["message"].get<std::string>().empty(), answer["status"] == "ok") << line;
   }
   EXPECT_EQ(statuses, (std::vector<std::string>{"ok", "mismatch", "usage", "unreadable", "usage",
-                                                "usage", "ok"}));
+                                                "usage", "ok", "usage"}));
+  EXPECT_NE(ran.out.find(R"(a job has no \"input\"; it has model, entry, stream)"),
+            std::string::npos)
+      << ran.out;
   EXPECT_TRUE(fs::exists(folder_ / "made" / "here" / "output_0.npy"));
   EXPECT_TRUE(fs::exists(folder_ / "output_0.npy"));
 }

@@ -52,4 +52,12 @@ std::string closest_name(std::string_view name, const std::vector<std::string>& 
   return best;
 }
 
+std::string unknown_key(std::string_view key, const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), key) != known.end()) return {};
+  std::string text = "a job has no \"";
+  text.append(key).append("\"; it has ");
+  for (const std::string& each : known) text.append(&each == known.data() ? "" : ", ").append(each);
+  return text;
+}
+
 }  // namespace hg::tools

@@ -15,5 +15,8 @@ std::string_view trim(std::string_view text);
 std::vector<std::string_view> split(std::string_view text);
 // The name closest in spelling to `name`; empty if none is close.
 std::string closest_name(std::string_view name, const std::vector<std::string>& names);
+// `a job has no "modle"; it has model, inputs` for a key of a batch job that is not among
+// `known`, or "".
+std::string unknown_key(std::string_view key, const std::vector<std::string>& known);
 
 }  // namespace hg::tools
