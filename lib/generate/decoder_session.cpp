@@ -35,7 +35,8 @@ void copy_row(const Tensor& tensor, int64_t at, int64_t stride, std::vector<floa
     out[i] = static_cast<float>(from[static_cast<int64_t>(i) * stride]);
 }
 
-// The operand of the product that computes logits, without slices of it; kNoValue if no product does.
+// The operand of the product that computes logits, without slices of it; kNoValue if no product
+// does.
 ValueId head_input(const Graph& graph, ValueId id) {
   const auto is_one_of = [](const Node& node, std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), node.op->name()) != names.end();
@@ -412,7 +413,8 @@ Status DecoderSession::run(std::stop_token stop) {
   else
     HG_TRY(own_session());
   if (carried_.empty()) HG_TRY(run_part(0, all, stop));
-  const int64_t most = reads_single_tokens() ? 1 : kept_logits_ > 1 ? all : kChunk;
+  // Features of images replace tokens of the first run.
+  const int64_t most = reads_single_tokens() ? 1 : kept_logits_ > 1 || encoder_ ? all : kChunk;
   while (!carried_.empty() && past_ < all)
     HG_TRY(run_part(past_, std::min(past_ + most, all), stop));
   kept_logits_ = 1;

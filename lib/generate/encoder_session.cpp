@@ -13,21 +13,17 @@ namespace {
 
 constexpr std::string_view kMask = "encoder_attention_mask";
 
-// Repeats each row `copies` times.
-Result<TensorData> repeated(const Tensor& rows, int64_t copies) {
-  if (copies == 1) return TensorData::copy_of(rows);
-  Sizes shape = rows.shape;
-  shape[0] *= copies;
-  HG_TRY_ASSIGN(TensorData made, TensorData::allocate(rows.dtype, shape));
-  for (int64_t row = 0; row < shape[0]; ++row) {
-    Tensor from = rows, to = made.tensor;
-    from.shape[0] = to.shape[0] = 1;
-    const int64_t bytes = size_of(rows.dtype);
-    from.data = static_cast<char*>(rows.data) + row / copies * rows.strides[0] * bytes;
-    to.data = static_cast<char*>(to.data) + row * to.strides[0] * bytes;
-    copy_elements(from, to);
-  }
-  return made;
+// Row `index` of a tensor, as a tensor of one row.
+Tensor row_of(Tensor rows, int64_t index) {
+  rows.data = static_cast<char*>(rows.data) + index * rows.strides[0] * size_of(rows.dtype);
+  rows.shape[0] = 1;
+  return rows;
+}
+
+// Copies each row `copies` times, to the rows of `to` from `first * copies` on.
+void repeat(const Tensor& rows, int64_t copies, int64_t first, const Tensor& to) {
+  for (int64_t row = 0; row < rows.shape[0] * copies; ++row)
+    copy_elements(row_of(rows, row / copies), row_of(to, first * copies + row));
 }
 
 }  // namespace
@@ -138,28 +134,38 @@ Status EncoderSession::begin_ids(std::span<const std::vector<int32_t>> ids) {
 }
 
 Status EncoderSession::run(Session& decode, std::stop_token stop) {
-  if (!has_run_) {
-    HG_TRY(session_.set_input(source_, given_.tensor));
-    if (!mask_.empty()) HG_TRY(session_.set_input(mask_, shown_.tensor));
-    HG_TRY(session_.run(std::move(stop)));
-    HG_TRY(keep_outputs());
-    has_run_ = true;
+  const int64_t rows = given_.tensor.shape[0];
+  const bool is_one = source_type_.shape[0] == Dim(1);  // an encoder of one row at a time
+  for (int64_t first = 0; !has_run_ && first < rows; first += is_one ? 1 : rows) {
+    const auto part = [&](const Tensor& all) { return is_one ? row_of(all, first) : all; };
+    HG_TRY(session_.set_input(source_, part(given_.tensor)));
+    if (!mask_.empty()) HG_TRY(session_.set_input(mask_, part(shown_.tensor)));
+    HG_TRY(session_.run(stop));
+    HG_TRY(keep_outputs(first));
   }
+  if (!has_run_) session_.release_memory();
+  has_run_ = true;
   for (size_t i = 0; i < crosses_.size(); ++i)
     HG_TRY(decode.set_input(crosses_[i], rows_[i].tensor));
   return gives_mask_ ? decode.set_input(kMask, shown_rows_.tensor) : Status();
 }
 
-Status EncoderSession::keep_outputs() {
-  rows_.clear();
-  for (const std::string& name : crosses_) {
-    HG_TRY_ASSIGN(const Tensor all, session_.output(name));
-    HG_TRY_ASSIGN(rows_.emplace_back(), repeated(all, copies_));
+// Keeps the outputs of the rows from `first` on.
+Status EncoderSession::keep_outputs(int64_t first) {
+  const int64_t all = given_.tensor.shape[0] * copies_;
+  if (first == 0) rows_.clear();
+  for (size_t i = 0; i < crosses_.size(); ++i) {
+    HG_TRY_ASSIGN(const Tensor made, session_.output(crosses_[i]));
+    if (first == 0) {
+      Sizes shape = made.shape;
+      shape[0] = all;
+      HG_TRY_ASSIGN(rows_.emplace_back(), TensorData::allocate(made.dtype, shape));
+    }
+    repeat(made, copies_, first, rows_[i].tensor);
   }
-  if (gives_mask_) {
-    HG_TRY_ASSIGN(shown_rows_, repeated(shown_.tensor, copies_));
-  }
-  session_.release_memory();
+  if (!gives_mask_ || first > 0) return {};
+  HG_TRY_ASSIGN(shown_rows_, TensorData::allocate(i64, {all, shown_.tensor.shape[1]}));
+  repeat(shown_.tensor, copies_, 0, shown_rows_.tensor);
   return {};
 }
 

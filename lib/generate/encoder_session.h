@@ -31,7 +31,7 @@ class EncoderSession {
  private:
   explicit EncoderSession(Session session) : session_(std::move(session)) {}
   Status begin_ids(std::span<const std::vector<int32_t>> ids);
-  Status keep_outputs();
+  Status keep_outputs(int64_t first);
 
   Session session_;
   std::string source_, mask_;  // names of inputs; mask_ may be empty

@@ -38,8 +38,8 @@ def part_of(torch, model, inputs, forward):
     return part
 
 
-def decoder_of(torch, model):
-    """The module of a decoder. Its attributes: ``is_masked``; ``steps``: it reads one token at a time; ``one_row``: it takes
+def decoder_of(torch, model, embeds=None):
+    """The module of a decoder. ``embeds`` maps its inputs to embeddings of the ids. Its attributes: ``is_masked``; ``steps``: it reads one token at a time; ``one_row``: it takes
     one prompt at a time; ``pasts``; ``without_past``: why it has none."""
     accepted = inspect.signature(model.forward).parameters
     is_masked = "attention_mask" in accepted
@@ -48,23 +48,24 @@ def decoder_of(torch, model):
         found, reason = None, "its forward takes no attention_mask"
     if found is not None and found.has_states:
         for rows in (2, 1):
-            made = _decoder(torch, model, accepted, is_masked, found, rows)
+            made = _decoder(torch, model, accepted, is_masked, found, rows, embeds)
             if reason := _wrong_step(torch, model, made, rows):
                 continue
             return made
         found, reason = None, f"it keeps states, and {reason}"
-    made = _decoder(torch, model, accepted, is_masked, found, BATCH)
+    made = _decoder(torch, model, accepted, is_masked, found, BATCH, embeds)
     made.without_past = "" if made.pasts else reason
     return made
 
 
-def _decoder(torch, model, accepted, is_masked, found, rows):
+def _decoder(torch, model, accepted, is_masked, found, rows, embeds):
     placed, pasts = "position_ids" in accepted, found.pasts if found else []
     steps = found is not None and found.has_states
     masks = is_masked or steps  # states begin where the mask begins
 
     def forward(given):
-        ids = {"input_ids": given["input_ids"], **(without_cache(model) if found is None else {"use_cache": True})}
+        ids = {"input_ids": given["input_ids"]} if embeds is None else {"inputs_embeds": embeds(given)}
+        ids |= without_cache(model) if found is None else {"use_cache": True}
         if is_masked and not (steps and all(each.grows < 0 for each in pasts)):  # a token alone is never hidden
             ids["attention_mask"] = given["attention_mask"]
         if placed and masks:

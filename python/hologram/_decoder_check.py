@@ -10,6 +10,7 @@ from . import _core
 from ._check import _compare
 from ._decoder import without_cache
 from ._errors import MismatchError
+from ._images import prompts_with_image, without_images
 from ._model import Library
 
 GREEDY_STEPS = 64
@@ -43,8 +44,10 @@ class Runner:
         self.cross = {}
         if source is not None:
             names = [spec.name for spec in self.encode.inputs]
-            result = self.encode(**{name: source[name] for name in names})
-            self.cross = {spec.name: array.copy() for spec, array in zip(self.encode.outputs, result, strict=True)}
+            rows = [slice(r, r + 1) for r in range(batch)] if self.encode.inputs[0].shape[0] == 1 else [slice(None)]
+            parts = [self.encode(**{name: source[name][row] for name in names}) for row in rows]
+            parts = [part if isinstance(part, tuple) else (part,) for part in parts]
+            self.cross = {spec.name: np.concatenate(arrays) for spec, *arrays in zip(self.encode.outputs, *parts, strict=True)}
             self.cross["encoder_attention_mask"] = source.get("attention_mask")
 
     def run(self, ids, mask):
@@ -123,7 +126,7 @@ def positions_of(mask):
     return np.maximum(mask.cumsum(1) - 1, 0)
 
 
-def _greedy(torch, module, words, limit, draws, source=None, prompt=None):
+def _greedy(torch, module, words, limit, draws, source=None, prompt=None, pixels=None):
     """64 tokens of the module's own generate()."""
     from transformers import GenerationConfig, GenerationMixin
 
@@ -136,7 +139,9 @@ def _greedy(torch, module, words, limit, draws, source=None, prompt=None):
                               return_dict_in_generate=True)  # fmt: skip
     ids = torch.from_numpy(prompt)
     given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    if source is not None:
+    if pixels is not None:
+        given["pixel_values"] = pixels
+    elif source is not None:
         given = {"decoder_input_ids": ids, **{name: torch.from_numpy(array) for name, array in source.items()}}
     own = module.generation_config  # its defaults for generate(), such as stop ids
     module.generation_config = GenerationConfig()
@@ -179,6 +184,38 @@ def expected_of_encoder(torch, module, source, limit):
             logits.append(result.logits[:, -1].float().numpy().copy())
         all_expected.append(Expected(ids, [np.ones_like(each) for each in ids], logits, False, given))
         all_expected += _greedy(torch, module, words, limit, draws, given, ids[0])
+    return all_expected
+
+
+def expected_of_images(torch, module, images, limit):
+    """The same of a model that reads images. Shorter prompts are padded on the left."""
+    words = int(module.get_input_embeddings().num_embeddings)
+    draws = np.random.default_rng(0)
+
+    def draw(shape):
+        return without_images(images, _drawn(module, draws, shape), words)
+
+    all_expected = []
+    for lengths in [(1,), (7,), (40,), (40, 7, 1)]:
+        if limit is not None and max(lengths) + images.features + 5 > limit:
+            continue
+        prompt, mask = prompts_with_image(images, lengths, draw)
+        source = {"pixel_values": draws.normal(size=(len(lengths), *images.shape)).astype(np.float32)}
+        pixels = torch.from_numpy(source["pixel_values"])
+        pixels = pixels if images.rank == 4 else pixels.unsqueeze(1)
+        ids = [prompt, *(draw((len(lengths), time)) for time in (1, 1, 3))]
+        masks, logits = [mask, *(np.ones_like(each) for each in ids[1:])], []
+        for end in range(1, len(ids) + 1):  # all tokens each time, without a cache
+            seen = np.concatenate(masks[:end], 1)
+            with torch.no_grad():
+                result = module(
+                    input_ids=torch.from_numpy(np.concatenate(ids[:end], 1)), attention_mask=torch.from_numpy(seen),
+                    position_ids=torch.from_numpy(positions_of(seen)), pixel_values=pixels, **without_cache(module), return_dict=True,
+                )  # fmt: skip
+            logits.append(result.logits[:, -1].float().numpy().copy())
+        all_expected.append(Expected(ids, masks, logits, False, source))
+        if len(lengths) == 1:
+            all_expected += _greedy(torch, module, words, limit, draws, source, prompt, pixels)
     return all_expected
 
 

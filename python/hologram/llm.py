@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from ._convert import Report, _run
 from ._decoder import decoder_of, export
-from ._decoder_check import compare_decoder, expected_of, expected_of_encoder
+from ._decoder_check import compare_decoder, expected_of, expected_of_encoder, expected_of_images
 from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder
 from ._errors import NotFoundError, UnsupportedError
+from ._images import image_decoder_of, images_of, reads_images
 from ._model import Library, load, path_of, refuse_overwriting
 from ._quantize import quantize
 
@@ -111,6 +112,8 @@ def _loaded(torch, transformers, folder):
         if config.is_encoder_decoder:
             speaks = config.model_type in transformers.models.auto.modeling_auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES
             kind = transformers.AutoModelForSpeechSeq2Seq if speaks else transformers.AutoModelForSeq2SeqLM
+        elif type(config) in transformers.AutoModelForImageTextToText._model_mapping and type(config) not in kind._model_mapping:
+            kind = transformers.AutoModelForImageTextToText
         return kind.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise UnsupportedError(f"{folder}: transformers cannot load the model: {error}") from error
@@ -206,6 +209,14 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, check
                 "decode": _exported(torch, decoder, max_context, work, "decode"),
             }
             expected = expected_of_encoder(torch, module, encoder.inputs[0], limit) if check else []
+        elif reads_images(module):
+            images = images_of(torch, module)
+            encoder, decoder = image_decoder_of(torch, module, images)
+            programs = {
+                "encode": _exported(torch, encoder, None, work, "encode"),
+                "decode": _exported(torch, decoder, max_context, work, "decode"),
+            }
+            expected = expected_of_images(torch, module, images, limit) if check else []
         else:
             decoder = decoder_of(torch, module)
             if decoder.without_past:

@@ -106,6 +106,52 @@ def test_the_program_reads_texts_and_features(files, tmp_path):
         assert (answer if isinstance(answer, dict) else answer[0])["ids"][:19] == wanted[0][1:]
 
 
+IMAGE, FEATURES = 90, 4  # the image's token, and the features of an image
+
+
+def llava():
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4}
+    vision = transformers.CLIPVisionConfig(**sizes, num_hidden_layers=3, image_size=16, patch_size=8, projection_dim=16)
+    text = transformers.LlamaConfig(**sizes, vocab_size=WORDS, num_hidden_layers=2, num_key_value_heads=2, max_position_embeddings=700, pad_token_id=0)
+    config = transformers.LlavaConfig(vision_config=vision, text_config=text, image_token_id=IMAGE, vision_feature_layer=-2)
+    model = transformers.LlavaForConditionalGeneration(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0, 0.3)
+    model.generation_config = transformers.GenerationConfig()
+    return model
+
+
+def test_images_are_read_in_the_place_of_their_tokens(tmp_path):
+    if not hasattr(transformers, "LlavaForConditionalGeneration"):
+        pytest.skip("this version of transformers has no LLaVA")
+    model = llava()
+    model.save_pretrained(tmp_path / "llava")
+    hg.llm.convert(tmp_path / "llava", tmp_path / "llava.hgm")
+    generator = hg.Generator(hg.load(tmp_path / "llava.hgm"))
+    draws = np.random.default_rng(5)
+    texts = [draws.integers(3, IMAGE, count).tolist() for count in (1, 7, 40, 600)]  # 600: more than a run of a decoder reads
+    prompts = [text[: len(text) // 2] + [IMAGE] * FEATURES + text[len(text) // 2 :] for text in texts]
+    config = transformers.GenerationConfig(do_sample=False, max_new_tokens=48, pad_token_id=0)
+    for group in [[prompt] for prompt in prompts] + [prompts[:3]]:
+        longest = max(map(len, group))
+        ids = torch.tensor([[0] * (longest - len(each)) + each for each in group])
+        mask = torch.tensor([[0] * (longest - len(each)) + [1] * len(each) for each in group])
+        pixels = draws.normal(size=(len(group), 3, 16, 16)).astype(np.float32)
+        with torch.no_grad():
+            wanted = model.generate(input_ids=ids, attention_mask=mask, pixel_values=torch.from_numpy(pixels), generation_config=config)
+        got = generator.generate(group, encoder_inputs=pixels, max_tokens=48)
+        assert [each.ids for each in (got if isinstance(got, list) else [got])] == wanted[:, longest:].tolist()
+    for count in (1, FEATURES - 1, FEATURES + 1, 2 * FEATURES):
+        with pytest.raises(ValueError, match="is nan"):
+            generator.generate([[5, *[IMAGE] * count, 7]], encoder_inputs=pixels[:1], max_tokens=2)
+    with torch.no_grad():
+        wanted = model.generate(input_ids=torch.tensor([texts[1]]), generation_config=config)[:, 7:].tolist()
+    assert generator.generate(texts[1], encoder_inputs=pixels[:1], max_tokens=48).ids == wanted[0]  # a prompt without an image
+
+
 def test_a_folder_is_loaded_and_quantized(tmp_path):
     model = small("BartForConditionalGeneration")
     model.save_pretrained(tmp_path / "bart")
