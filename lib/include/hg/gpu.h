@@ -38,7 +38,7 @@ struct DeviceInfo {
   bool storage_16 = false, storage_8 = false;  // loads and stores
   bool f16 = false, i8 = false;                // arithmetic
   bool cooperative_matrix = false;  // 16x16 f16 matrices with f32 sums (VK_NV_cooperative_matrix)
-  bool integer_dot = false;  // products of four bytes (VK_KHR_shader_integer_dot_product)
+  bool integer_dot = false;         // products of four bytes (VK_KHR_shader_integer_dot_product)
 };
 std::string_view to_string(DeviceInfo::Type type);
 
