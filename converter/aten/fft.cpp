@@ -359,7 +359,8 @@ void istft(Call& call) {
   if (onesided && returns_complex) call.refuse("return_complex", "is true with onesided");
   if (!(x.dim(2) == Dim(onesided ? f.size / 2 + 1 : f.size)))
     call.refuse("self", str_cat("has ", x.dim(2), " frequencies, which do not fit n_fft ", f.size));
-  if (onesided) x = whole(x, 2, f.size);
+  // Real signals follow from the first half, as in PyTorch.
+  if (!returns_complex) x = whole(onesided ? x : half(x, 2), 2, f.size);
   x = transform(x, 2, true, call.flag("normalized", false) ? "sqrt" : "n");
   const Value window = window_of(call, x.dtype(), f.size, f.length);
   const Dim total = (count - 1) * f.hop + f.size;

@@ -324,16 +324,17 @@ std::vector<std::vector<Activation>> activations_of(Node& n, Cell cell, int dire
   return result;
 }
 
-// Refuses an input of another shape; sizes that the model leaves open may fit.
+// Refuses an input of another shape. Open sizes are checked when they are known.
 void check_shape(Node& n, int i, const char* name, const Shape& shape) {
   if (!n.has(i)) return;
   const Value v = n.in(i);
-  const auto fits = [](const Dim& a, const Dim& b) {
-    return a == b || !a.is_constant() || !b.is_constant();
-  };
-  if (v.rank() != static_cast<int>(shape.size()) ||
-      !std::equal(shape.begin(), shape.end(), v.shape().begin(), fits))
-    n.refuse(str_cat("input ", name, " is ", v.shape(), ", not ", shape));
+  const auto refuse = [&] { n.refuse(str_cat("input ", name, " is ", v.shape(), ", not ", shape)); };
+  if (v.rank() != static_cast<int>(shape.size())) refuse();
+  for (int d = 0; d < v.rank(); ++d) {
+    if (v.dim(d) == shape[d]) continue;
+    if (v.dim(d).is_constant() && shape[d].is_constant()) refuse();
+    n.graph().guard(v.dim(d), Relation::eq, shape[d], str_cat("input ", name));
+  }
 }
 
 void recurrent(Node& n, Cell cell, bool quantized = false) {
@@ -347,6 +348,7 @@ void recurrent(Node& n, Cell cell, bool quantized = false) {
   layer.gates = cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1;
   layer.quantized = quantized;
   const Value b = n.in_or_none(3);
+  if (!quantized && n.in(2).rank() != 3) n.refuse(str_cat("input R is ", n.in(2).shape()));
   layer.hidden = n.in(2).dim(quantized ? 1 : 2);
   layer.time = x.dim(0);
   layer.batch = x.dim(1);

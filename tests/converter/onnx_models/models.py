@@ -193,4 +193,20 @@ def open_resizes(given):
     return bad
 
 
-CHECKS = [refusals, turned_pads, quotients, floats_of_sizes, named_sizes, names_as_text, far_steps, endless_loops, just_below, parted_sizes, open_resizes]
+def open_directions(given):
+    """Sizes of recurrent inputs that the model leaves open are checked when they are known."""
+    inputs = [("x", FLOAT, [4, 2, 3]), ("w", FLOAT, ["a", 5, 3]), ("r", FLOAT, ["b", 5, 5]), ("h", FLOAT, ["c", "d", 5])]
+    trial = Trial(given, "directions", model_of([node("RNN", ["x", "w", "r", "", "", "h"], ["y"], hidden_size=5)], inputs, ["y"], opset=17)).convert()
+    feeds = {name: np.random.default_rng(0).normal(size=[{"a": 1, "b": 1, "c": 1, "d": 2}.get(n, n) for n in shape]).astype(np.float32) for name, _, shape in inputs}
+    trial.gives(feeds)
+    for name, what in (("w", "W"), ("r", "R"), ("h", "initial_h")):
+        np.save(trial.folder / f"{name}.npy", np.concatenate([feeds[name]] * 2))
+        given_files = [a for n in feeds for a in ("--input", f"{n}={trial.folder}/{n}.npy")]
+        done = subprocess.run([given.bin / "hg-run", trial.folder / "model.hgm", *given_files, "--output-dir", trial.folder], capture_output=True, text=True)
+        if done.returncode != 4 or f"input {what}" not in done.stderr:
+            trial.say(f"{what} of two directions: exit {done.returncode}: {done.stderr}")
+        np.save(trial.folder / f"{name}.npy", feeds[name])
+    return trial.bad
+
+
+CHECKS = [open_directions, refusals, turned_pads, quotients, floats_of_sizes, named_sizes, names_as_text, far_steps, endless_loops, just_below, parted_sizes, open_resizes]

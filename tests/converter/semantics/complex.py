@@ -82,6 +82,12 @@ class ShortTime(nn.Module):
         return z.abs(), y
 
 
+# A real signal follows from the first half of all frequencies, also if the rest differs.
+@case("z:c64[n,16,5]")
+def signals_of_whole_spectra(self, z: T):
+    return torch.istft(z, 16, 4, 16, window=torch.ones(16), onesided=False)
+
+
 # The order, and the phases of the vectors, are arbitrary.
 @case("f32[n,4,4]", "f32[n,4,4]")
 def eigenvalues(self, x: T, y: T):
