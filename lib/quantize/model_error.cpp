@@ -137,7 +137,7 @@ Status ModelError::add_metric(size_t sample, const Tensor& y, Mean& mean) const 
   }
   const int dim = class_dim(y.shape, target);
   HG_CHECK(dim >= 0, "quantize: metric accuracy: the output is ", y.shape, ", the target is ",
-           target.dtype, target.shape);
+           target.dtype, target.shape, "; an output of scores per class fits its targets");
   std::vector<int64_t> classes;
   for_classes(y, dim, [&](int64_t, int64_t best) { classes.push_back(best); });
   mean.count += static_cast<int64_t>(classes.size());

@@ -126,8 +126,8 @@ struct Quantized {
 Result<Quantized> quantize(const Model& model, const QuantizeOptions& options = {});
 
 // With Rounding::second_order or `max_error`, quantizes weights alone, as above. Fails if a sample
-// contains NaN, and with `max_error` if an output of the float model is not finite, if no output counts and there is no
-// metric, or if an integer target of accuracy is no class of the output.
+// contains NaN, and with `max_error` if an output of the float model is not finite, if no output
+// counts and there is no metric, or if an integer target of accuracy is no class of the output.
 //
 // With `max_error`, it measures the error with each weight quantized alone, in each number of bits.
 // Then it quantizes weights in the order of the squared error of the outputs per saved byte, as far
