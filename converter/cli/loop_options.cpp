@@ -85,10 +85,10 @@ bool can_carry(const Graph& graph, ValueId output, ValueId input) {
 }
 
 // The states of --loop auto: outputs that have the name of an input but for a word such as "new",
-// and outputs that append to an input. Fails if names fit several inputs, or if all inputs would
-// become states.
-// `pairs` are given.
+// and outputs that append to an input. Fails if names fit several inputs, or if it would leave no
+// input. `pairs` has those of other options.
 std::vector<CarriedValue> found_pairs(const Graph& graph, std::vector<CarriedValue> pairs) {
+  const size_t given = pairs.size();
   const auto is_taken = [&](std::string_view name, auto end) {
     return std::any_of(pairs.begin(), pairs.end(),
                        [&](const CarriedValue& pair) { return pair.*end == name; });
@@ -112,7 +112,7 @@ std::vector<CarriedValue> found_pairs(const Graph& graph, std::vector<CarriedVal
               fitting[1], "' of the next run; write --loop '", output, "=INPUT'");
       if (!fitting.empty()) pairs.push_back({output, fitting[0]});
     }
-  if (!pairs.empty() && pairs.size() == graph.inputs().size())
+  if (pairs.size() > given && pairs.size() == graph.inputs().size())
     usage("--loop auto: no input would be left; write --loop OUTPUT=INPUT for each state");
   return pairs;
 }
@@ -385,19 +385,24 @@ Model with_loops(const Model& model, const Job& job) {
   const std::vector<std::string> names = names_of_entries(model);
   for (const LoopOption& loop : job.loops) {
     std::string known;
-    bool is_found = false;
+    bool is_found = false, has_input = false;
+    std::string index;
     for (const std::string& name : names) {
       const Model entry = entry_of(model, name);
       is_found = is_found || !(loop.is_automatic() ? all_pairs(job, entry.graph())
                                                    : pairs_of(loop, entry.graph(), job))
                                   .empty();
-      for (const ValueId id : entry.graph().inputs())
-        known += str_cat(known.empty() ? "" : ", ", entry.graph().value_info(id).name);
+      for (const ValueId id : entry.graph().inputs()) {
+        const std::string& input = entry.graph().value_info(id).name;
+        has_input = has_input || matches(loop.input, input, index);
+        known += str_cat(known.empty() ? "" : ", ", input);
+      }
     }
     if (!is_found && loop.is_automatic())
       usage(
           "--loop auto: no output has the name of an input, such as present.0.key and "
           "past.0.key, or h_out and h_in; write --loop OUTPUT=INPUT");
+    if (!is_found && has_input) usage(text_of(loop), ": there is no output '", loop.output, "'");
     if (!is_found)
       usage(text_of(loop), ": there is no input '", loop.input, "'; the inputs are ", known);
   }

@@ -173,7 +173,7 @@ TEST_F(ConvertTest, LoopsBecomeStates) {
   expect(decode + "--capacity 3", 1, {"--capacity needs --loop"});
   expect(decode + "--loop auto", 1, {"--loop auto: no output has the name of an input"});
   expect(decode + "--loop auto --loop output_0=z", 0, {"1 of 1 outputs equal"});
-  expect(decode + "--loop y=z --loop output_0=z", 0, {"1 of 1 outputs equal"});
+  expect(decode + "--loop y=z --loop output_0=z", 1, {"there is no output 'y'"});
   expect("codec.pt --method decode --input 'z:f32[n,64]' --loop output_0=z", 1,
          {"a state has a fixed size, but dim 0 of 'z' is n; give it with --dim"});
   expect("codec.pt --method decode --input 'z:f32[n,64]' --loop output_0=z --dim n=2", 0,
