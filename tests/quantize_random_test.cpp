@@ -405,16 +405,16 @@ TEST(Quantize, RandomLayersAreThoseOfRoundedWeights) {
 }
 
 // Weights of files with zero points or minimums: random levels, scales and offsets, which a linear,
-// a matmul or an embedding reads.
+// a matmul or an embedding reads. Up to 8 rows have the bits of each row alone.
 class WithOffsets : test::Chance {
  public:
   explicit WithOffsets(uint64_t seed) : Chance(seed) {}
 
   void run() {
     kind_ = static_cast<int>(below(3));
-    const int64_t n = 1 + below(40), k = 1 + below(80);
-    constexpr int64_t kGroups[] = {1, 16, 32};
-    const int64_t group = chance(60) ? kGroups[below(3)] : chance(50) ? k : 1 + below(k);
+    const int64_t n = 1 + below(40), k = 1 + below(chance(70) ? 80 : 400);
+    constexpr int64_t kGroups[] = {1, 16, 32, 64, 128};
+    const int64_t group = chance(60) ? kGroups[below(5)] : chance(50) ? k : 1 + below(k);
     bits_ = chance(60) ? 4 : 8;
     blocks_ = {kind_ == 1 ? Sizes{k, n} : Sizes{n, k},
                kind_ == 1 ? Sizes{std::min(group, k), 1} : Sizes{1, std::min(group, k)}};
@@ -431,6 +431,14 @@ class WithOffsets : test::Chance {
       for (size_t i = 0; i < got.size(); ++i) {
         ASSERT_EQ(got[i], threads[i]);
         ASSERT_NEAR(got[i], exact[i], 1e-5 * static_cast<double>(k)) << model.graph().text();
+      }
+      if (kind_ == 2 || rows_ > 8 || !any_rows_ || !reads_levels_) continue;
+      const size_t width = got.size() / static_cast<size_t>(rows_);
+      for (int64_t row = 0; row < rows_; ++row) {
+        const std::vector<float> alone = answer(model, {.threads = 1}, row, 1);
+        ASSERT_EQ(alone.size(), width);
+        for (size_t i = 0; i < width; ++i)
+          ASSERT_EQ(alone[i], got[static_cast<size_t>(row) * width + i]) << model.graph().text();
       }
     }
     limit_isa(best);
@@ -458,19 +466,22 @@ class WithOffsets : test::Chance {
     const Value w =
         widened(g.buffer("levels", std::move(levels)), scales,
                 offsets && chance(30) ? neg(offsets) : offsets, four, blocks_, bits_, f32);
-    rows_ = 1 + below(chance(70) ? 4 : 14);
+    rows_ = 1 + below(chance(70) ? 9 : 14);
+    any_rows_ = chance(40);
     if (kind_ == 2) {
       indices_ = n;
       g.output("y", embedding(w, g.input("x", i64, {rows_})));
     } else {
-      const Value x = g.input("x", f32, {rows_, k});
+      const Value x = g.input("x", f32, {any_rows_ ? Dim("rows") : Dim(rows_), k});
       g.output("y", kind_ == 0 ? linear(x, w) : matmul(x, w));
     }
     EXPECT_TRUE(g.status().ok()) << g.status().message();
     width_ = k;
     return must(Model::from_graph(std::move(g)));
   }
-  std::vector<float> answer(const Model& model, const SessionOptions& how) {
+  // For all rows of the input, or `count` of them.
+  std::vector<float> answer(const Model& model, const SessionOptions& how, int64_t first = 0,
+                            int64_t count = -1) {
     Session session = must(Session::create(model, how));
     Chance random(5);
     TensorData x = must(TensorData::allocate(kind_ == 2 ? i64 : f32,
@@ -479,7 +490,12 @@ class WithOffsets : test::Chance {
       set_element(x.tensor, i,
                   kind_ == 2 ? static_cast<double>(random.below(indices_))
                              : static_cast<double>(random.below(65) - 32) / 32);
-    EXPECT_TRUE(session.set_input(0, x.tensor).ok());
+    Tensor rows = x.tensor;
+    if (count >= 0) {
+      rows.data = x.tensor.as<float>() + first * width_;
+      rows.shape[0] = count;
+    }
+    EXPECT_TRUE(session.set_input(0, rows).ok());
     must(session.run());
     for (const ProfileRow& row : session.profile())
       reads_levels_ |= row.op == "quantized_linear" || row.op == "quantized_embedding";
@@ -490,7 +506,7 @@ class WithOffsets : test::Chance {
   int kind_ = 0, bits_ = 8;  // 0: linear, 1: matmul, 2: embedding
   Blocks blocks_;
   int64_t rows_ = 1, width_ = 1, indices_ = 1;
-  bool reads_levels_ = false;
+  bool any_rows_ = false, reads_levels_ = false;
 };
 
 TEST(Quantize, WeightsWithOffsetsAreReadAsLevels) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loops of low_bits_simd.h. Several rows of bytes and several rows of x share loads. Each
-// segment ends with one multiplication by the scale.
+// segment ends with one multiplication by the scale, or begins with one by all possible levels.
 #include "kernels/low_bits/low_bits_simd.h"
 
 #include <algorithm>
@@ -28,7 +28,8 @@ using VI = hn::Vec<DI>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 
 // A Decoder unpacks a chunk of levels and adds the products with x to a Sum; scaled() multiplies
-// the sum of a segment.
+// the sum of a segment. If kScalesLevels, numbers() selects from the multiplied levels of
+// scaled_levels() instead, and one sum has the products of all segments.
 
 #if HWY_TARGET == HWY_SCALAR
 
@@ -42,7 +43,7 @@ HWY_INLINE int turned(int i) { return i % 4 * 4 + i / 4; }
 template <bool kNibbles>
 struct Decoder {
   using Sum = float;
-  static constexpr bool kHigh = kNibbles;
+  static constexpr bool kHigh = kNibbles, kScalesLevels = false;
   static Sum none() { return 0; }
   using Bytes = const int8_t*;
   static Bytes load(const int8_t* at) { return at; }
@@ -82,26 +83,31 @@ struct Decoder;
 // each part leaves 4 bits of each i32: byte b of word w is at 4 b + w.
 template <>
 struct Decoder<true> : InTwoParts {
-  static constexpr bool kHigh = true;
+  static constexpr bool kHigh = true, kScalesLevels = HWY_TARGET == HWY_AVX3;
   using Bytes = VI;
   static HWY_INLINE Bytes load(const int8_t* at) {
     return hn::LoadDup128(DI(), reinterpret_cast<const int32_t*>(at));
   }
+#if HWY_TARGET == HWY_AVX3
+  static HWY_INLINE V scaled_levels(float scale) {
+    HWY_ALIGN static constexpr float kLevels[16] = {0,  1,  2,  3,  4,  5,  6,  7,
+                                                    -8, -7, -6, -5, -4, -3, -2, -1};
+    return hn::Mul(hn::Load(D(), kLevels), hn::Set(D(), scale));
+  }
+  template <int kStream>
+  static HWY_INLINE V numbers(const Bytes bytes, V levels) {
+    const DI di;
+    HWY_ALIGN static constexpr int32_t kPlace[16] = {0,  0,  0,  0,  8,  8,  8,  8,
+                                                     16, 16, 16, 16, 24, 24, 24, 24};
+    const VI shift = hn::Add(hn::Load(di, kPlace), hn::Set(di, 4 * kStream));
+    // The instruction reads only the low 4 bits of each index.
+    return V{_mm512_permutexvar_ps(_mm512_srlv_epi32(bytes.raw, shift.raw), levels.raw)};
+  }
+#else
   template <int kStream>
   static HWY_INLINE void add(const Bytes bytes, const float* HWY_RESTRICT x, Sum& sum) {
     const D d;
     const DI di;
-#if HWY_TARGET == HWY_AVX3
-    // The instruction reads only the low 4 bits of each index.
-    HWY_ALIGN static constexpr float kLevels[16] = {0,  1,  2,  3,  4,  5,  6,  7,
-                                                    -8, -7, -6, -5, -4, -3, -2, -1};
-    HWY_ALIGN static constexpr int32_t kPlace[16] = {0,  0,  0,  0,  8,  8,  8,  8,
-                                                     16, 16, 16, 16, 24, 24, 24, 24};
-    const VI shift = hn::Add(hn::Load(di, kPlace), hn::Set(di, 4 * kStream));
-    const __m512i place = _mm512_srlv_epi32(bytes.raw, shift.raw);
-    const V level{_mm512_permutexvar_ps(place, hn::Load(d, kLevels).raw)};
-    sum.part[0] = hn::MulAdd(hn::LoadU(d, x), level, sum.part[0]);
-#else
     HWY_ALIGN static constexpr int32_t kShift[2][16] = {
         {28, 28, 28, 28, 20, 20, 20, 20, 12, 12, 12, 12, 4, 4, 4, 4},
         {24, 24, 24, 24, 16, 16, 16, 16, 8, 8, 8, 8, 0, 0, 0, 0}};
@@ -111,13 +117,13 @@ struct Decoder<true> : InTwoParts {
       V& part = sum.part[t / kLanes % 2];
       part = hn::MulAdd(hn::LoadU(d, x + t), hn::ConvertTo(d, level), part);
     }
-#endif
   }
+#endif
 };
 
 template <>
 struct Decoder<false> : InTwoParts {
-  static constexpr bool kHigh = false;
+  static constexpr bool kHigh = false, kScalesLevels = false;
   using Bytes = const int8_t*;
   static HWY_INLINE Bytes load(const int8_t* at) { return at; }
   template <int kStream>
@@ -160,15 +166,26 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
   const int8_t* ahead = w.levels + column * w.row_bytes + kFetchAhead;
   for (int64_t s = 0; s < w.segment_count; ++s) {
     const Segment segment = w.segments[s];
+    [[maybe_unused]] const bool same = !shares && segment.low_group == segment.high_group;
     const int8_t* from = w.levels + column * w.row_bytes + segment.begin;
-    Sum low[kRows][kColumns], high[kRows][kColumns];
+    const auto low_scale = [&](int j) HWY_ATTR { return w.scales[low_row[j] + segment.low_group]; };
+    const auto high_scale = [&](int j)
+                                HWY_ATTR { return w.scales[high_row[j] + segment.high_group]; };
+    [[maybe_unused]] V low_levels[kColumns], high_levels[kColumns];
+    [[maybe_unused]] Sum low[kRows][kColumns], high[kRows][kColumns];
 #pragma GCC unroll 4
-    for (int i = 0; i < kRows; ++i)
+    for (int j = 0; j < kColumns; ++j) {
+      if constexpr (Decode::kScalesLevels) {
+        low_levels[j] = Decode::scaled_levels(low_scale(j));
+        high_levels[j] = same ? low_levels[j] : Decode::scaled_levels(high_scale(j));
+      } else {
 #pragma GCC unroll 4
-      for (int j = 0; j < kColumns; ++j) {
-        low[i][j] = Decode::none();
-        if constexpr (Decode::kHigh) high[i][j] = Decode::none();
+        for (int i = 0; i < kRows; ++i) {
+          low[i][j] = Decode::none();
+          if constexpr (Decode::kHigh) high[i][j] = Decode::none();
+        }
       }
+    }
     alignas(16) int8_t part[kColumns][kChunkBytes];
     for (int64_t left = segment.bytes, step = w.row_bytes; left > 0;
          left -= kChunkBytes, from += kChunkBytes) {
@@ -184,37 +201,56 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
 #pragma GCC unroll 4
       for (int j = 0; j < kColumns; ++j) {
         const auto loaded = Decode::load(from + j * step);
+        if constexpr (Decode::kScalesLevels) {
+          const V low_numbers = Decode::template numbers<0>(loaded, low_levels[j]);
+          const V high_numbers = Decode::template numbers<1>(loaded, high_levels[j]);
 #pragma GCC unroll 4
-        for (int i = 0; i < kRows; ++i) {
-          Decode::template add<0>(loaded, x + i * p.x_row, low[i][j]);
-          if constexpr (Decode::kHigh)
-            Decode::template add<1>(loaded, x + i * p.x_row + high_at, high[i][j]);
+          for (int i = 0; i < kRows; ++i) {
+            const float* const row = x + i * p.x_row;
+            V &low_total = total[0][i][j], &high_total = total[1][i][j];
+            low_total = hn::MulAdd(hn::LoadU(d, row), low_numbers, low_total);
+            high_total = hn::MulAdd(hn::LoadU(d, row + high_at), high_numbers, high_total);
+          }
+        } else {
+#pragma GCC unroll 4
+          for (int i = 0; i < kRows; ++i) {
+            Decode::template add<0>(loaded, x + i * p.x_row, low[i][j]);
+            if constexpr (Decode::kHigh)
+              Decode::template add<1>(loaded, x + i * p.x_row + high_at, high[i][j]);
+          }
         }
       }
       x += chunk_step;
     }
+    if constexpr (!Decode::kScalesLevels) {
 #pragma GCC unroll 4
-    for (int i = 0; i < kRows; ++i) {
+      for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 4
-      for (int j = 0; j < kColumns; ++j) {
-        const float low_scale = w.scales[low_row[j] + segment.low_group];
-        total[0][i][j] = Decode::scaled(low[i][j], low_scale, total[0][i][j]);
-        if constexpr (Decode::kHigh) {
-          const float high_scale = w.scales[high_row[j] + segment.high_group];
-          total[1][i][j] = Decode::scaled(high[i][j], high_scale, total[1][i][j]);
+        for (int j = 0; j < kColumns; ++j) {
+          total[0][i][j] = Decode::scaled(low[i][j], low_scale(j), total[0][i][j]);
+          if constexpr (Decode::kHigh)
+            total[1][i][j] = Decode::scaled(high[i][j], high_scale(j), total[1][i][j]);
         }
       }
     }
   }
+  V sum[2][kRows][kColumns];  // `total` stays in registers: its indices are constants
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < kColumns; ++j) {
+      sum[0][i][j] = total[0][i][j];
+      sum[1][i][j] = total[1][i][j];
+    }
   for (int i = 0; i < kRows; ++i)
     for (int j = 0; j < kColumns; ++j) {
       float* const to = y + i * p.y_row + column + j;
       if (!shares) {
-        *to = hn::GetLane(hn::SumOfLanes(d, hn::Add(total[0][i][j], total[1][i][j])));
+        *to = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum[0][i][j], sum[1][i][j])));
         continue;
       }
-      *to = hn::GetLane(hn::SumOfLanes(d, total[0][i][j]));
-      if (column + j + w.half < w.n) to[w.half] = hn::GetLane(hn::SumOfLanes(d, total[1][i][j]));
+      *to = hn::GetLane(hn::SumOfLanes(d, sum[0][i][j]));
+      if (column + j + w.half < w.n) to[w.half] = hn::GetLane(hn::SumOfLanes(d, sum[1][i][j]));
     }
 }
 
