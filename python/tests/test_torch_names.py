@@ -3,6 +3,7 @@
 
 import collections
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -265,6 +266,159 @@ def test_infinite_scores_of_attention_are_nan():
         mask[0, 1], mask[2, 2] = float("inf"), float("nan")
         got = hg.ops.scaled_dot_product_attention(q, q, q, mask)
         assert got[:, :, [0, 2]].isnan().all() and not got[:, :, 1].isnan().any(), dtype
+
+
+def _of(kind, *numbers):
+    return torch.tensor(numbers, dtype=getattr(torch, kind))
+
+
+_NAN, _INF = float("nan"), float("inf")
+# Calls whose values, dtypes, shapes and kinds are torch's, and calls that both refuse.
+_SAME = """
+T.unravel_index(t("uint8", 200), (3, 300))
+T.ldexp(t("float32", 2.0**-100), t("int64", 200))
+T.ldexp(t("float32", 2.0**-149, 0, _INF), t("int32", 150, 300, -300))
+T.ldexp(t("float64", 2.0**-1000, 2.0**-1074, 1), t("int64", 1023, 2097, 1023))
+T.ldexp(t("float16", 1, 2.0**-20, 1), t("int64", 3, 20, 20))
+T.logaddexp2(t("float16", 1), t("float32", 2.1))
+T.logaddexp2(t("float16", 1.1), t("float16", 2.1))
+T.logaddexp2(t("int64", 1), t("float32", 2.1))
+T.gradient(t("float32", 1, _NAN, 3, 4, 5))
+T.gradient(t("float32", 1, _INF, 3, 4, 5), edge_order=2)
+T.gradient(t("float32", 1, 1e8, 3, 4, 5), edge_order=2)
+T.gradient(t("float32", 1, _INF, 3, 4, 5), spacing=(t("float32", 0, 1, 3, 4, 6),), edge_order=2)
+T.gradient(t("float16", 1, 2, 3), spacing=(t("float32", 1, 2, 3),))
+T.trapezoid(t("uint8", 200, 200, 3))
+T.trapezoid(t("int8", 100, 3, 100), dx=2)
+T.trapezoid(t("int8"))
+T.trapezoid(torch.zeros(0, 2, dtype=torch.int32), dim=0)
+T.cumulative_trapezoid(t("int8", 100, 100, 3))
+T.equal(t("int64", 1), t("float32", 1))
+T.equal(t("int64", 2**53 + 1), t("float64", 2**53))
+T.equal(t("float32", 0.1), t("float64", 0.1))
+T.equal(t("float32", 1), t("complex64", 1))
+T.equal(t("complex64", 1j), t("complex64", 1j))
+T.equal(t("complex64", 1j), t("float32", 0))
+T.cov(t("float32", 1, 2, 3)[None])
+T.corrcoef(t("float32", 1, 2, 3)[None])
+T.addmm(t("float32", 1), t("float32", _NAN)[None], torch.ones(1, 1), alpha=0)
+T.addmm(t("float32", _NAN), torch.ones(1, 1), torch.ones(1, 1), beta=0)
+T.addmv(t("float32", 1), t("float32", _NAN)[None], torch.ones(1), alpha=0)
+T.addbmm(torch.ones(1, 1), t("float32", _NAN)[None, None], torch.ones(1, 1, 1), alpha=0)
+T.addmm(t("int64", 1), torch.ones(2, 2).long(), torch.ones(2, 2).long(), beta=2.5, alpha=1.5)
+T.addbmm(t("int8", 1), torch.full((2, 1, 1), 100, dtype=torch.int8), torch.ones(2, 1, 1, dtype=torch.int8))
+T.addr(t("bool", 1), t("bool", 1), t("bool", 1), alpha=2)
+T.sum(t("float32", 100, 100.7, -3), dtype=torch.uint8)
+T.sum(t("int64", 2**30, 2**30, 2**30), dtype=torch.int32)
+T.sum(t("float32", 0.5, 0.5), 0, dtype=torch.bool)
+T.prod(t("int64", 100, 100, -3), dtype=torch.int8)
+T.prod(t("int64", 2, 0), dtype=torch.bool)
+T.cumsum(t("int64", 100, 100, 100), 0, dtype=torch.int8)
+T.cumprod(t("int64", 100, 100, 3), 0, dtype=torch.uint8)
+T.nansum(t("float32", _NAN, 2.5), dtype=torch.int32)
+T.matrix_power(torch.ones(2, 2, requires_grad=True), 0)
+T.all(t("int64", 1, 0, 1), dim=[])
+T.any(t("uint8", 2, 0, 1), dim=())
+T.max(t("float32", 1, 3, 2), 0)
+T.median(t("float32", 1, 3, 2), 0)
+T.sort(t("float32", 1, 3, 2))
+T.topk(t("float32", 1, 3, 2), 2)
+T.aminmax(t("float32", 1, 3, 2))
+T.frexp(t("float32", 1, 3, 2))
+T.slogdet(torch.eye(2))
+T.geqrf(torch.eye(2))
+T.triangular_solve(torch.ones(2, 1), torch.eye(2))
+T.div(torch.arange(1, 30).half()[:, None], t("float16", 0.1, 0.3, 0.7), rounding_mode="trunc")
+T.div(torch.arange(1, 30).bfloat16()[:, None], t("bfloat16", 0.1, 0.3, 0.7), rounding_mode="trunc")
+T.real(torch.tensor([[1 + 2j, 3j], [4, 5 - 1j]]).t())
+T.imag(torch.tensor([[1 + 2j, 3j], [4, 5 - 1j]])[:, 1])
+T.angle(torch.tensor([[1 + 2j, 3j], [4, 5 - 1j]]).t())
+T.isreal(torch.tensor([[1 + 2j, 3j], [4, 5 - 1j]]).t())
+T.sgn(torch.tensor([[1 + 2j, 3j], [4, 5 - 1j]]).t())
+T.sign(t("bool", 1, 0))
+T.sgn(t("bool", 1, 0))
+T.index_fill(t("float32", 1, 2, 3), 0, t("int64", -1), 5)
+T.take_along_dim(t("float32", 1, 2, 3)[None], t("int64", -1, 0)[None], 1)
+T.index_put(t("float32", 1, 2, 3), (t("int64", 0, -1),), torch.tensor(5.0))
+T.index_put(t("float32", 1, 2, 3), (t("bool", 1, 0, 1),), torch.tensor(5.0))
+T.index_put(torch.ones(2, 2), (t("int64", 0),), t("float32", 7, 8))
+T.index_put(torch.ones(2, 2), (torch.eye(2) > 0,), t("float32", 7, 8), accumulate=True)
+T.masked_scatter(torch.zeros(2, 2), t("bool", 1, 0)[:, None], t("float32", 1, 2))
+T.masked_scatter(torch.zeros(2), torch.tensor([[True, False], [True, True]]), t("float32", 1, 2, 3))
+T.index_select(t("float32", 1, 2, 3), 0, torch.tensor(1))
+T.index_select(t("float32", 1, 2, 3), 0, t("int32", 2, 0))
+T.index_select(torch.tensor(3.0), 0, t("int64", 0))
+T.gather(t("float32", 1, 2, 3), 0, torch.tensor(1))
+T.scatter(t("float32", 1, 2, 3), 0, torch.tensor(1), torch.tensor(5.0))
+T.scatter_add(t("float32", 1, 2, 3), 0, t("int32", 1), t("float32", 5))
+T.index_add(t("float32", 1, 2, 3), 0, t("int32", 1), t("float32", 5))
+T.index_add(t("float32", 1, 2, 3), 0, torch.tensor(1), t("float32", 5))
+T.index_reduce(t("float32", 1, 2, 3), 0, t("int32", 1), t("float32", 5), "prod")
+T.bincount(t("int32", 1, 2, 2))
+T.bincount(t("uint8", 1, 2, 2), weights=t("int64", 1, 2, 3))
+T.searchsorted(t("float32", 1, 2, 3), t("int64", 2))
+T.searchsorted(t("int64", 1, 2, 3), 2.5)
+T.bucketize(t("float64", 2.5), t("float32", 1, 2, 3))
+T.isin(t("float32", 1.5, 2), t("int64", 1, 2))
+T.isin(t("int8", 1), t("int64", 257))
+T.einsum(torch.ones(2, 3), [0, 1], torch.ones(3, 2), [1, 2], [0, 2])
+T.einsum(torch.ones(2, 2), [..., 0], [...])
+"""
+_REFUSED = """
+T.unravel_index(t("float32", 2), (3, 300))
+T.randint(0, 300, (2,), dtype=torch.uint8)
+T.randint_like(torch.zeros(2, dtype=torch.uint8), 300)
+T.randint(0, 3, (2,), dtype=torch.bool)
+T.randint(0, 70000, (2,), dtype=torch.float16)
+T.gradient(t("uint8", 1, 2, 4))
+T.trapezoid(t("bool", 1, 1))
+T.scalar_tensor(1e39)
+T.bernoulli(t("float32", 1.5))
+T.bernoulli(t("float32", _NAN))
+T.bernoulli(t("float32", 1), -0.1)
+T.normal(t("float32", 1), -1.0)
+T.normal(1.0, t("float32", _NAN))
+T.cov(t("float32", 1, 2), fweights=t("int64", 1, -1))
+T.cov(t("float32", 1, 2), fweights=t("float32", 1, 1))
+T.cov(t("float32", 1, 2), aweights=t("float32", 1, -1))
+T.addr(t("int64", 1), t("int64", 2), t("int64", 2), beta=0.5)
+T.cumsum(t("int64", 1, 2), 0, dtype=torch.bool)
+T.index_put(t("float32", 1, 2, 3), (t("int64", 4),), t("float32", 5))
+T.index_fill(t("float32", 1, 2, 3), 0, t("int64", -4), 5)
+T.quantile(t("float32", 1), t("float32", 1.5))
+T.nanquantile(t("float32", 1), t("float32", _NAN))
+T.einsum("ij->k", torch.ones(2, 2))
+"""
+
+
+@needs_torch
+@pytest.mark.parametrize("text", _SAME.strip().split("\n"))
+def test_calls_equal_torchs(text):
+    want, got = (eval(text, {**globals(), "T": T, "t": _of}) for T in (torch, hg.ops))
+    assert type(got) is type(want) or isinstance(got, tuple)
+    for name in re.findall(r"(\w+)=", repr(want)) if hasattr(type(want), "n_fields") else []:
+        assert getattr(got, name, None) is not None or name in ("device", "dtype", "size"), name
+    torch.testing.assert_close(tuple(got) if isinstance(got, tuple) else got, tuple(want) if isinstance(want, tuple) else want, equal_nan=True)
+
+
+@needs_torch
+@pytest.mark.parametrize("text", _REFUSED.strip().split("\n"))
+def test_calls_are_refused_as_torchs(text):
+    for T in (torch, hg.ops):
+        with pytest.raises((RuntimeError, TypeError, ValueError, IndexError)):
+            eval(text, {**globals(), "T": T, "t": _of})
+
+
+def test_whole_numbers_are_exact():
+    assert hg.ops.scalar_tensor(2**53 + 1, dtype="int64") == 2**53 + 1 and hg.ops.full((), 2**62 + 1) == 2**62 + 1
+    assert hg.ops.tensor([1.0, np.float64(3)]).dtype == np.float64 and hg.ops.tensor([3.0]).dtype == np.float32
+    assert hg.ops.block_diag().shape == (1, 0)
+    with pytest.raises(ValueError, match="2\\*\\*53"):
+        hg.ops.randint(-(2**62), 2**62, (2,))
+    if torch is not None:
+        x = torch.zeros(3, requires_grad=True)
+        hg.ops.entr(x).sum().backward()
+        assert x.grad.isinf().all()
 
 
 def test_the_values_that_were_wrong():

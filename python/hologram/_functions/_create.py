@@ -33,7 +33,7 @@ def full_(sizes, value, dtype):
     value = element_of(int(value) if _is_whole(value) else float(value), dtype)
     if dtype == "int64" and abs(value) > 2**53:  # the row's value is a double
         half = value // 2
-        return _rows.add(_rows.expand(_rows.arange(start=half, end=half + 1), sizes), value - half)
+        return _rows.add(_rows.expand(_rows.reshape(_rows.arange(start=half, end=half + 1), []), sizes), value - half)
     return _rows.full(sizes, float(value), dtype)
 
 
@@ -110,13 +110,20 @@ def eye(n, m=None, *, dtype=None):
     return _rows.eye(n, n if m is None else m, dtype or "float32")
 
 
+def _has_float64(data):
+    if isinstance(data, (tuple, list)):
+        return any(map(_has_float64, data))
+    return str(getattr(data, "dtype", None)).endswith("float64")
+
+
 @torch_function("as_tensor", "asarray")
 def tensor(data, *, dtype=None):
     """The elements of numbers, nested lists or an array. Numbers of Python are float32, int64 or bool, unless ``dtype`` says
     otherwise."""
     if dtype is None and not hasattr(data, "dtype"):
+        is_wide = _has_float64(data)
         data = np.asarray(data)
-        dtype = "float32" if data.dtype == np.float64 else None
+        dtype = "float32" if data.dtype == np.float64 and not is_wide else None
     made = _rows.contiguous(data if hasattr(data, "dtype") else np.asarray(data))
     return made if dtype is None else _rows.cast(made, dtype)
 
@@ -133,11 +140,18 @@ def _indices_of(kept, row, col, offset, dtype):
     return _rows.cast(places, dtype or "int64")
 
 
+def _scalar(value, dtype):
+    if isinstance(value, float) and dtype.endswith("float16"):  # infinite beyond the range, as in PyTorch
+        return _rows.full([], value, dtype)
+    return full_([], value, dtype)
+
+
 define("tril_indices", "Rows and columns of the lower triangle of a matrix.",
        lambda row, col, offset=0, *, dtype=None: _indices_of(_rows.tril, row, col, offset, dtype))  # fmt: skip
 define("triu_indices", "Rows and columns of the upper triangle of a matrix.",
        lambda row, col, offset=0, *, dtype=None: _indices_of(_rows.triu, row, col, offset, dtype))  # fmt: skip
-define("scalar_tensor", "A number as a tensor without dims.", lambda s, *, dtype=None: _rows.full([], float(s), dtype or "float32"))
+define("scalar_tensor", "A number as a tensor without dims.", lambda s, *, dtype=None:
+       _scalar(s if isinstance(s, (bool, int, float)) else s.item(), _core.dtype_name(dtype or "float32")))  # fmt: skip
 define("empty", "Zeros: no element is undefined.", lambda *size, dtype=None: _rows.full(sizes_from(size), 0.0, dtype or "float32"))
 define("empty_like", "As zeros_like.", lambda input, *, dtype=None: full_like_(input, 0, dtype))
 

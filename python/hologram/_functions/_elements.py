@@ -3,11 +3,13 @@
 
 import math
 
-from .. import _rows as r
+import numpy as np
+
+from .. import _core, _rows as r
 from ._create import full_like_
 from ._pools import require_eager
 from ._shapes import select, stack
-from ._sizes import dtype_of, is_complex, is_float, shape_of
+from ._sizes import common_dtype, dtype_of, is_complex, is_float, shape_of
 from ._table import define, functions
 
 _LN2 = math.log(2)
@@ -52,10 +54,14 @@ def _is_close(input, other, rtol, atol, equal_nan):
 
 
 def _is_equal(input, other):
-    if shape_of(input) != shape_of(other) or dtype_of(input) != dtype_of(other):
-        require_eager("equal", "decides now", input, other)
+    require_eager("equal", "decides now", input, other)
+    if shape_of(input) != shape_of(other):
         return False
-    return truth("equal", r.all(r.eq(input, other)))
+    if is_complex(input) or is_complex(other):
+        pairs = zip(*(parts(each) if is_complex(each) else (each, r.mul(as_float(each), 0.0)) for each in (input, other)))
+        return all(_is_equal(a, b) for a, b in pairs)
+    dtype = common_dtype(input, other)
+    return truth("equal", r.all(r.eq(r.cast(input, dtype), r.cast(other, dtype))))
 
 
 define("isclose", "Whether elements differ by at most atol + rtol * |other|.",
@@ -94,8 +100,25 @@ def _heaviside(input, values):
 
 
 def _logaddexp2(input, other):
-    _require_float("logaddexp2", input, other)
-    return r.div(r.logaddexp(r.mul(input, _LN2), r.mul(other, _LN2)), _LN2)
+    dtype = common_dtype(input, other)
+    if not dtype.startswith(("float", "bfloat")):
+        raise ValueError(f"logaddexp2: expected a tensor of floats, not of {dtype}")
+    wide = "float32" if dtype.endswith("float16") else dtype
+    a, b = (r.mul(r.cast(each, wide), _LN2) for each in (input, other))
+    return r.cast(r.div(r.logaddexp(a, b), _LN2), dtype)
+
+
+def _ldexp(input, other):
+    """Multiplies three times: 2 ** other may be out of range where the product is not."""
+    x = as_float(input)
+    dtype = dtype_of(x) if dtype_of(other).startswith(("int", "uint", "bool")) else common_dtype(x, other)
+    wide = "float32" if dtype.endswith("float16") else dtype
+    real, limit = ("float64", 2200.0) if wide in ("float64", "complex128") else ("float32", 300.0)
+    exponent, x = r.clamp(r.cast(other, real), -limit, limit), r.cast(x, wide)
+    third = r.trunc(r.div(exponent, 3.0))
+    for part in (third, third, r.sub(exponent, r.mul(third, 2.0))):
+        x = r.mul(x, r.exp2(part))
+    return r.cast(x, dtype)
 
 
 def _positive(input):
@@ -131,7 +154,7 @@ define("float_power", "The power in float64, or complex128.", lambda input, expo
 define("heaviside", "0 below zero, 1 above, and ``values`` at zero.", lambda input, values: _heaviside(input, values))
 define("deg2rad", "Degrees as radians.", lambda input: r.mul(input, math.pi / 180))
 define("rad2deg", "Radians as degrees.", lambda input: r.mul(input, 180 / math.pi))
-define("ldexp", "input * 2 ** other.", lambda input, other: r.mul(input, r.exp2(as_float(other))))
+define("ldexp", "input * 2 ** other.", lambda input, other: _ldexp(input, other))
 define("logaddexp2", "log2(2 ** input + 2 ** other).", lambda input, other: _logaddexp2(input, other))
 define("positive", "The input.", lambda input: _positive(input))
 define("clone", "A copy.", lambda input: r.contiguous(input))
@@ -142,9 +165,16 @@ define("frexp", "Mantissa in [0.5, 1) and exponent of two, an int32.", lambda in
 # -- Complex numbers ------------------------------------------------------------------------------
 
 
+def _dense(x):
+    """x, without strides that complex numbers do not support."""
+    if isinstance(x, np.ndarray):
+        return np.asarray(x, order="C")
+    return x.resolve_conj().contiguous() if hasattr(x, "resolve_conj") and not isinstance(x, (_core.Var, _core.Value, _core.Tensor)) else x
+
+
 def parts(x):
     """Real and imaginary part."""
-    both = r.view_as_real(x)
+    both = r.view_as_real(_dense(x))
     return select(both, -1, 0), select(both, -1, 1)
 
 
@@ -179,7 +209,7 @@ def _angle(input):
 
 def _sgn(input):
     if not is_complex(input):
-        return r.sign(input)
+        return functions["sign"](input)
     real, imag = parts(input)
     size = r.hypot(real, imag)
     inverse = r.reciprocal(r.where(r.eq(size, 0), 1.0, size))
@@ -190,6 +220,7 @@ def _is_real(input):
     return r.eq(parts(input)[1], 0) if is_complex(input) else full_like_(input, True, "bool")
 
 
+define("sign", "Signs: -1, 0 or 1; bool as it is.", lambda input: input if dtype_of(input) == "bool" else r.sign(input))
 define("real", "The real parts.", lambda input: parts(input)[0] if is_complex(input) else input)
 define("imag", "The imaginary parts.", lambda input: _imag(input))
 define("complex", "Complex numbers of real and imaginary parts.", lambda real, imag: complex_(real, imag))
@@ -207,7 +238,10 @@ define("isreal", "Whether the imaginary parts are 0.", lambda input: _is_real(in
 
 def _entr(input):
     x = as_float(input)
-    return r.where(r.lt(x, 0), -math.inf, r.neg(r.xlogy(x, x)))
+    is_zero = r.eq(x, 0)
+    root = r.sqrt(r.where(is_zero, x, 1.0))  # 0 at 0, with the infinite slope of x log x
+    above = r.where(r.le(x, 0), 1.0, x)
+    return r.where(r.lt(x, 0), -math.inf, r.where(is_zero, root, r.neg(r.mul(above, r.log(above)))))
 
 
 def _log_ndtr(input):

@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import _rows
 from ._create import full_
-from ._sizes import at_rank, dtype_of, element_of, product, shape_of
+from ._sizes import at_rank, common_dtype, dtype_of, element_of, product, shape_of
 from ._shapes import bounded, ravel, select, to_shape, unbind
 from ._table import define, torch_function
 
@@ -75,6 +75,9 @@ def _scattered(input, dim, index, src, reduce, include_self):
             raise ValueError(f"scatter: src is {list(shape)}, index {list(sizes)}")
         for d, n in enumerate(sizes):
             src = _rows.slice(src, d, 0, n)
+    index = _rows.cast(index, "int64") if dtype_of(index) == "int32" else index
+    if not sizes and len(shape_of(input)) == 1:
+        index, src = to_shape(index, [1]), to_shape(src, [1])
     return _rows.scatter(input, index, src, dim=at_rank(dim, len(shape_of(input))), reduce=reduce, include_self=include_self)
 
 
@@ -90,10 +93,63 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     return _scattered(input, dim, index, src, "add" if reduce == "sum" else reduce, include_self)
 
 
+def _lines(index):
+    """Indices along a dim as int64 in one dim."""
+    index = _rows.cast(index, "int64") if dtype_of(index) == "int32" else index
+    return index if shape_of(index) else to_shape(index, [1])
+
+
+def _from_start(index, size):
+    """Indices of which negative ones count from the end."""
+    return index if isinstance(size, str) else _rows.where(_rows.lt(index, 0), _rows.add(index, size), index)
+
+
+@torch_function()
+def gather(input, dim, index, *, sparse_grad=False):
+    """Elements by index along a dim. sparse_grad is ignored."""
+    index = _rows.cast(index, "int64") if dtype_of(index) == "int32" else index
+    if len(shape_of(input)) + len(shape_of(index)) == 1:  # one of them has no dims
+        return to_shape(_rows.gather(ravel(input), ravel(index), dim=at_rank(dim, 1)), shape_of(index))
+    return _rows.gather(input, index, dim=dim)
+
+
+@torch_function()
+def index_select(input, dim, index):
+    """Slices by index along a dim."""
+    if not shape_of(input):
+        return to_shape(_rows.index_select(to_shape(input, [1]), _lines(index), dim=at_rank(dim, 1)), [])
+    return _rows.index_select(input, _lines(index), dim=dim)
+
+
+@torch_function()
+def index_reduce(input, dim, index, source, reduce, *, include_self=True):
+    """Joins slices of source by "prod", "mean", "amax" or "amin" where index says."""
+    return _rows.index_reduce(input, _lines(index), source, dim=dim, reduce=reduce, include_self=include_self)
+
+
+@torch_function()
+def masked_scatter(input, mask, source):
+    """The input, with elements of source in order where the mask holds."""
+    if shape_of(input) != shape_of(mask):
+        shape = list(np.broadcast_shapes(shape_of(input), shape_of(mask)))
+        input, mask = (each if list(shape_of(each)) == shape else _rows.expand(each, shape) for each in (input, mask))
+    return _rows.masked_scatter(input, mask, source)
+
+
+@torch_function()
+def bincount(input, weights=None, minlength=0):
+    """How often each number from 0 occurs, or the sums of its weights."""
+    if dtype_of(input).startswith(("int", "uint")):
+        input = _rows.cast(input, "int64")
+    if weights is not None and dtype_of(weights) not in ("float32", "float64"):
+        weights = _rows.cast(weights, "float64")
+    return _rows.bincount(input, weights, minlength=minlength)
+
+
 @torch_function()
 def index_add(input, dim, index, source, *, alpha=1):
     """A copy of the input to which slices of source times alpha are added where index says."""
-    return _rows.index_reduce(input, index, source if alpha == 1 else _rows.mul(source, alpha), dim=dim, reduce="add")
+    return _rows.index_reduce(input, _lines(index), source if alpha == 1 else _rows.mul(source, alpha), dim=dim, reduce="add")
 
 
 @torch_function()
@@ -104,7 +160,15 @@ def take_along_dim(input, indices, dim=None):
     d = at_rank(dim, len(shape_of(input)))
     shared = list(np.broadcast_shapes(*(tuple(1 if i == d else n for i, n in enumerate(shape_of(x))) for x in (input, indices))))
     wide = [[shape_of(x)[i] if i == d else n for i, n in enumerate(shared)] for x in (input, indices)]
-    return _rows.gather(_rows.expand(input, wide[0]), _rows.expand(indices, wide[1]), dim=d)
+    return _rows.gather(_rows.expand(input, wide[0]), _from_start(_rows.expand(indices, wide[1]), shape_of(input)[d]), dim=d)
+
+
+def _alike(a, b):
+    """Both in their common dtype."""
+    if dtype_of(a) == dtype_of(b):
+        return a, b
+    dtype = common_dtype(a, b)
+    return tuple(each if _is_number(each) or dtype_of(each) == dtype else _rows.cast(each, dtype) for each in (a, b))
 
 
 @torch_function()
@@ -114,21 +178,21 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
         raise ValueError(f"searchsorted: side is {side!r}, expected 'left' or 'right'")
     if side == "left" and right:
         raise ValueError("searchsorted: side is 'left' and right is True")
-    found = _rows.searchsorted(sorted_sequence, input, right=right or side == "right")
+    found = _rows.searchsorted(*_alike(sorted_sequence, input), right=right or side == "right")
     return _rows.cast(found, "int32") if out_int32 else found
 
 
 @torch_function()
 def bucketize(input, boundaries, *, out_int32=False, right=False):
     """The bucket between boundaries of each value."""
-    found = _rows.searchsorted(boundaries, input, right=right)
+    found = _rows.searchsorted(*_alike(boundaries, input), right=right)
     return _rows.cast(found, "int32") if out_int32 else found
 
 
 @torch_function()
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Whether each element is among test_elements."""
-    found = _rows.isin(elements, test_elements)
+    found = _rows.isin(*_alike(elements, test_elements))
     return _rows.logical_not(found) if invert else found
 
 
@@ -150,7 +214,13 @@ def one_hot(tensor, num_classes=-1):
 @torch_function()
 def index_put(input, indices, values, accumulate=False):
     """A copy of the input in which ``values`` replace, or are added to, the elements that a tuple of indices chooses."""
-    places = [_positive(index, shape_of(input)[i]) for i, index in enumerate(indices)]
+    places, shape = [], shape_of(input)
+    for each in indices:
+        for index in _indices(each, shape[len(places) :]):
+            places.append(_positive(index, shape[len(places)]))
+    if not any(isinstance(n, str) for each in (input, values, *places) for n in shape_of(each)):
+        sizes = (*np.broadcast_shapes(*map(shape_of, places)), *shape[len(places) :])
+        values = values if shape_of(values) == sizes else _rows.expand(values, list(sizes))
     return _rows.index_put(input, values, places, accumulate=accumulate)
 
 
@@ -162,7 +232,7 @@ def index_fill(input, dim, index, value):
     d = at_rank(dim, len(shape_of(input)))
     sizes = [(shape_of(index)[0] if shape_of(index) else 1) if i == d else n for i, n in enumerate(shape_of(input))]
     source = full_(sizes, value, dtype_of(input)) if _is_number(value) else _rows.expand(_rows.cast(value, dtype_of(input)), sizes)
-    return index_copy(input, dim, index, source)
+    return index_copy(input, dim, _from_start(index, shape_of(input)[d] if shape_of(input) else 1), source)
 
 
 @torch_function()
@@ -194,7 +264,9 @@ def put(input, index, source, accumulate=False):
 @torch_function()
 def unravel_index(indices, shape):
     """The place in each dim of elements by their place among all, as a tuple."""
-    sizes, made = list(shape) if isinstance(shape, (tuple, list)) else [shape], []
+    if not dtype_of(indices).startswith(("int", "uint")):
+        raise TypeError(f"unravel_index: the indices are {dtype_of(indices)}, expected integers")
+    sizes, made, indices = list(shape) if isinstance(shape, (tuple, list)) else [shape], [], _rows.cast(indices, "int64")
     for n in reversed(sizes):
         made.append(_rows.remainder(indices, n))
         indices = _rows.floor_divide(indices, n)

@@ -2,11 +2,13 @@
 """Products and decompositions of matrices."""
 
 import math
+import string
 
 from .. import _rows
+from ._create import full_, full_like_
 from ._elements import conj
 from ._shapes import roll, to_shape, transpose
-from ._sizes import at_rank, dims_of, dtype_of, product, shape_of
+from ._sizes import at_rank, common_dtype, dims_of, dtype_of, element_of, is_complex, is_float, product, shape_of
 from ._table import define, torch_function
 
 
@@ -16,9 +18,27 @@ def _require_ranks(name, *pairs):
             raise ValueError(f"{name}: {word} is {list(shape_of(x))}, expected {rank} dims")
 
 
+def _times(x, factor):
+    """x times a factor, in the dtype of x: integers lose the fraction of the factor. Elements that are times 0 are 0, also NaNs."""
+    dtype = dtype_of(x)
+    if not is_float(x) and not is_complex(x):
+        factor = element_of(int(factor), dtype)
+    if factor == 0:
+        return _rows.where(full_like_(x, False, "bool"), x, full_([], 0, dtype))
+    return x if factor == 1 else _rows.mul(x, factor)
+
+
 def _plus(input, made, beta, alpha):
-    made = made if alpha == 1 else _rows.mul(made, alpha)
-    return made if beta == 0 else _rows.add(input if beta == 1 else _rows.mul(input, beta), made)
+    made = _rows.cast(made, common_dtype(input, made)) if dtype_of(made) != dtype_of(input) else made
+    return _rows.add(_times(input, beta), _times(made, alpha))
+
+
+def _addr(input, vec1, vec2, beta, alpha):
+    made = outer(vec1, vec2)
+    dtype = common_dtype(input, made)
+    if dtype.startswith(("int", "uint")) and (isinstance(beta, float) or isinstance(alpha, float)):
+        raise ValueError(f"addr: the tensors are {dtype}, beta is {beta} and alpha {alpha}; expected integers")
+    return _rows.add(_times(input, beta), made if alpha == 1 else _rows.mul(made, bool(alpha) if dtype == "bool" else alpha))
 
 
 @torch_function()
@@ -119,9 +139,9 @@ define("adjoint", "The conjugate transpose of matrices.", lambda input: conj(inp
 define("inner", "Sums of products along the last dims.", lambda input, other: _inner(input, other))
 define("vdot", "The sum of products of two vectors, the first one conjugated.", lambda input, other: dot(conj(input), other))
 define("addr", "beta * input + alpha * outer(vec1, vec2).",
-       lambda input, vec1, vec2, *, beta=1, alpha=1: _plus(input, outer(vec1, vec2), beta, alpha))  # fmt: skip
+       lambda input, vec1, vec2, *, beta=1, alpha=1: _addr(input, vec1, vec2, beta, alpha))  # fmt: skip
 define("addbmm", "beta * input + alpha * the sum of batch1 @ batch2.",
-       lambda input, batch1, batch2, *, beta=1, alpha=1: _plus(input, _rows.sum(bmm(batch1, batch2), [0]), beta, alpha))  # fmt: skip
+       lambda input, batch1, batch2, *, beta=1, alpha=1: _plus(input, _rows.cast(_rows.sum(bmm(batch1, batch2), [0]), dtype_of(batch1)), beta, alpha))  # fmt: skip
 
 
 def _inner(input, other):
@@ -198,8 +218,17 @@ def _letters(equation, shapes):
             raise ValueError(f"einsum: '{equation}' has '{each}' in place of a letter")
     for each in result:
         if result.count(each) > 1 or each not in joined:
-            raise ValueError(f"einsum: the result of '{equation}' has '{each}' twice, or no operand has it")
+            why = "is twice in the result" if each in joined else "of the result is in no operand"
+            raise ValueError(f"einsum: '{each}' {why} of '{equation}'")
     return terms, result
+
+
+def _word(numbers):
+    """A list of numbers from 0 to 51, and of ..., as letters."""
+    letters = string.ascii_uppercase + string.ascii_lowercase
+    if not isinstance(numbers, (tuple, list)) or not all(each is Ellipsis or isinstance(each, int) and 0 <= each < 52 for each in numbers):
+        raise ValueError(f"einsum: expected a list of numbers from 0 to 51 after each operand, not {numbers!r}")
+    return "".join("..." if each is Ellipsis else letters[each] for each in numbers)
 
 
 def _diagonals(x, term):
@@ -256,7 +285,11 @@ def _placed(x, term, letters):
 
 @torch_function()
 def einsum(equation, *operands):
-    """Sums of products: ``einsum("bij,bjk->bik", x, y)``."""
+    """Sums of products: ``einsum("bij,bjk->bik", x, y)``, or ``einsum(x, [0, 1], y, [1, 2], [0, 2])`` with numbers as letters."""
+    if not isinstance(equation, str):
+        given = [equation, *operands]
+        operands, terms = given[: len(given) // 2 * 2 : 2], [_word(each) for each in given[1::2]]
+        equation = ",".join(terms) + (f"->{_word(given[-1])}" if len(given) % 2 else "")
     operands = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else list(operands)
     if not operands:
         raise ValueError("einsum: expected at least one operand")
@@ -295,7 +328,7 @@ def matrix_power(input, n):
     _require_square("matrix_power", input)
     x, made = (_inverse(input) if n < 0 else input), None
     if n == 0:
-        return _identity(input)
+        return _rows.add(_times(input, 0), _identity(input))
     n = abs(n)
     while n:
         if n % 2:

@@ -5,10 +5,10 @@ import math
 
 import numpy as np
 
-from .. import _rows
+from .. import _core, _rows
 from ._pools import require_eager
 from ._shapes import narrow, to_shape, unsqueeze
-from ._sizes import dtype_of, shape_of, sizes_from
+from ._sizes import dtype_of, is_complex, is_float, range_of, shape_of, sizes_from
 from ._table import define, functions, torch_function
 
 
@@ -117,8 +117,14 @@ def _drawn_like(name, row, input, dtype):
 def _whole(name, low, high, sizes, dtype):
     if not low < high:
         raise ValueError(f"{name}: low is {low}, high is {high}; expected low < high")
+    if high - low > 2**53:
+        raise ValueError(f"{name}: low is {low}, high is {high}; expected at most 2**53 numbers, which a float64 tells apart")
+    dtype = _core.dtype_name(dtype or "int64")
+    least, most = range_of(dtype)
+    if low < least or high - 1 > most:
+        raise ValueError(f"{name}: the numbers from {low} to {high - 1} do not fit a tensor of {dtype}")
     drawn = _rows.floor(_rows.mul(_rows.rand(sizes, "float64"), float(high - low)))
-    return _rows.cast(_rows.add(_rows.cast(drawn, "int64"), low), dtype or "int64")
+    return _rows.cast(_rows.add(_rows.cast(drawn, "int64"), low), dtype)
 
 
 @torch_function()
@@ -151,6 +157,12 @@ def randperm(n, *, dtype=None):
 def normal(mean, std=1.0, size=None):
     """Normal numbers. ``mean`` and ``std`` are tensors or numbers; ``size`` is given with numbers."""
     numbers = [isinstance(each, (int, float)) for each in (mean, std)]
+    if not numbers[1]:
+        require_eager("normal", "draws now", std)
+        if is_complex(std):
+            raise ValueError("normal: std is complex, expected real numbers")
+    if not (std >= 0 if numbers[1] else _rows.all(_rows.ge(std, 0)).item()):
+        raise ValueError(f"normal: std is {std if numbers[1] else 'negative or NaN at an element'}, expected numbers from 0")
     if all(numbers):
         if size is None:
             raise TypeError("normal() needs 'size' if mean and std are numbers")
@@ -166,6 +178,11 @@ def normal(mean, std=1.0, size=None):
 def bernoulli(input, p=None):
     """1 with the probability in the input, or ``p``, otherwise 0."""
     drawn = _drawn_like("bernoulli", _rows.rand, input, "float64")
+    if p is None and not is_float(input):
+        raise ValueError(f"bernoulli: the probabilities are {dtype_of(input)}, expected floats")
+    given = input if p is None else p
+    if not (0 <= p <= 1 if isinstance(p, (int, float)) else _rows.all(_rows.logical_and(_rows.ge(given, 0), _rows.le(given, 1))).item()):
+        raise ValueError(f"bernoulli: p is {p if isinstance(p, (int, float)) else 'outside 0 to 1 or NaN at an element'}, expected probabilities")
     return _rows.cast(_rows.lt(drawn, input if p is None else p), dtype_of(input))
 
 

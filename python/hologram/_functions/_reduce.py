@@ -3,7 +3,7 @@
 
 import functools
 
-from .. import _rows
+from .. import _core, _rows
 from ._sizes import cast_to, common_dtype, dims_of, dtype_of, element_of, is_complex, is_float, shape_of
 from ._shapes import ravel, sizes_or_tensors, to_shape
 from ._table import torch_function
@@ -20,10 +20,23 @@ def _reduced(row, x, dim, keepdim):
     return row(x, _dims(x, dim), keepdim)
 
 
+def _summed(row, x, dtype, reduce):
+    """What ``reduce`` makes of x as ``dtype``. Rows reduce integers as int64; the result wraps to the dtype that is asked for."""
+    if dtype is None:
+        return reduce(x)
+    dtype = _core.dtype_name(dtype)
+    if dtype == "bool" and row.startswith("cum"):
+        raise ValueError(f"{row}: dtype is bool, expected numbers")
+    made = reduce(_rows.cast(x, dtype))
+    if dtype == "bool":
+        return _rows.ne(made, 0)
+    return made if dtype_of(made) == dtype else _rows.cast(made, dtype)
+
+
 @torch_function(row="sum")
 def sum(input, dim=None, keepdim=False, *, dtype=None):
     """The sum along dims, of all elements without ``dim``."""
-    return _reduced(_rows.sum, cast_to(input, dtype), dim, keepdim)
+    return _summed("sum", input, dtype, lambda x: _reduced(_rows.sum, x, dim, keepdim))
 
 
 @torch_function(row="mean")
@@ -35,19 +48,26 @@ def mean(input, dim=None, keepdim=False, *, dtype=None):
 @torch_function(row="prod")
 def prod(input, dim=None, keepdim=False, *, dtype=None):
     """The product along a dim, of all elements without ``dim``."""
-    return _reduced(_rows.prod, cast_to(input, dtype), dim, keepdim)
+    return _summed("prod", input, dtype, lambda x: _reduced(_rows.prod, x, dim, keepdim))
+
+
+def _decided(row, x, dim, keepdim):
+    if isinstance(dim, (tuple, list)) and not dim:  # no dim is reduced
+        is_true = _rows.ne(x, 0)
+        return _rows.cast(is_true, "uint8") if dtype_of(x) == "uint8" else is_true
+    return _reduced(row, x, dim, keepdim)
 
 
 @torch_function(row="all")
 def all(input, dim=None, keepdim=False):
     """Whether all elements along dims are true."""
-    return _reduced(_rows.all, input, dim, keepdim)
+    return _decided(_rows.all, input, dim, keepdim)
 
 
 @torch_function(row="any")
 def any(input, dim=None, keepdim=False):
     """Whether any element along dims is true."""
-    return _reduced(_rows.any, input, dim, keepdim)
+    return _decided(_rows.any, input, dim, keepdim)
 
 
 @torch_function()
@@ -157,13 +177,13 @@ def logsumexp(input, dim, keepdim=False):
 @torch_function()
 def cumsum(input, dim, *, dtype=None):
     """Sums from the first element up to each one."""
-    return _rows.cumsum(cast_to(input, dtype), dim)
+    return _summed("cumsum", input, dtype, lambda x: _rows.cumsum(x, dim))
 
 
 @torch_function()
 def cumprod(input, dim, *, dtype=None):
     """Products from the first element up to each one."""
-    return _rows.cumprod(cast_to(input, dtype), dim)
+    return _summed("cumprod", input, dtype, lambda x: _rows.cumprod(x, dim))
 
 
 @torch_function()
@@ -242,6 +262,8 @@ def div(input, other, *, rounding_mode=None):
     rows = {None: _rows.div, "floor": _rows.floor_divide, "trunc": _rows.trunc_divide}
     if rounding_mode not in rows:
         raise ValueError(f"div: rounding_mode is {rounding_mode!r}, expected None, 'floor' or 'trunc'")
+    if rounding_mode == "trunc" and common_dtype(input, other).endswith("float16"):  # torch rounds the quotient first
+        return _rows.trunc(_rows.div(input, other))
     return rows[rounding_mode](input, other)
 
 

@@ -514,6 +514,8 @@ def combinations(input, r=2, with_replacement=False):
 @torch_function()
 def block_diag(*tensors):
     """A matrix of blocks on its diagonal, zero elsewhere."""
+    if not tensors:
+        return _rows.full([1, 0], 0.0, "float32")
     blocks = [_as_matrix(each) for each in tensors]
     rows, before, width = [], 0, sum(shape_of(each)[1] for each in blocks)
     for each in blocks:

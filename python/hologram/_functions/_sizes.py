@@ -3,6 +3,7 @@
 
 import math
 import operator
+import sys
 
 import numpy as np
 
@@ -41,6 +42,17 @@ def cast_to(x, dtype):
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
 
 
+def range_of(dtype):
+    """The least and the largest finite element of a real dtype."""
+    if dtype == "bool":
+        return 0, 1
+    if dtype.startswith(("int", "uint")):
+        bits = int(dtype.lstrip("uint"))
+        return (0, 2**bits - 1) if dtype.startswith("uint") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    largest = _LARGEST.get(dtype, sys.float_info.max)
+    return -largest, largest
+
+
 def element_of(value, dtype):
     """The number as an element of ``dtype``, without its fraction in integers. As in PyTorch, one outside the range is an error;
     uint8 takes integers from -255."""
@@ -50,9 +62,9 @@ def element_of(value, dtype):
     elif dtype == "bool":
         return bool(value)
     elif is_whole:
-        bits = int(dtype.lstrip("uint"))
-        most = 2**bits - 1 if dtype == "uint8" else 2 ** (bits - 1) - 1
-        least = -most - 1 if dtype != "uint8" else 0 if isinstance(value, float) else -most
+        least, most = range_of(dtype)
+        if dtype == "uint8" and not isinstance(value, float):
+            least = -most
         fits = math.isfinite(value) and least <= value <= most
     else:
         fits = not math.isfinite(value) or abs(value) <= _LARGEST.get(dtype, math.inf)

@@ -2,11 +2,10 @@
 """Statistics, differences and integrals along dims."""
 
 from .. import _rows as r
-from ._create import full_like_
 from ._elements import as_float
 from ._reduce import amax, amin, mean as _mean, std as _std, sum as _sum, var as _var
 from ._shapes import bounded, cat, movedim, narrow, ravel, select, to_shape, unsqueeze
-from ._sizes import at_rank, cast_to, dims_of, dtype_of, is_float, shape_of
+from ._sizes import at_rank, cast_to, common_dtype, dims_of, dtype_of, is_complex, is_float, product, shape_of
 from ._table import define, functions
 
 
@@ -15,8 +14,7 @@ def _aminmax(input, dim, keepdim):
     return amin(input, dims, keepdim), amax(input, dims, keepdim)
 
 
-def _without_nans(input, dtype):
-    x = cast_to(input, dtype)
+def _without_nans(x):
     return r.where(r.isnan(x), 0.0, x) if is_float(x) else x
 
 
@@ -25,7 +23,7 @@ def _nanmean(input, dim, keepdim, dtype):
     if not is_float(x):
         raise ValueError(f"nanmean: expected a tensor of floats, not of {dtype_of(x)}")
     count = _sum(r.logical_not(r.isnan(x)), dim, keepdim)
-    return r.div(_sum(_without_nans(x, None), dim, keepdim), r.cast(count, dtype_of(x)))
+    return r.div(_sum(_without_nans(x), dim, keepdim), r.cast(count, dtype_of(x)))
 
 
 define("aminmax", "The smallest and the largest element, along a dim or of all.",
@@ -37,7 +35,7 @@ define("var_mean", "Variance and mean along dims.",
        lambda input, dim=None, unbiased=None, keepdim=False, *, correction=None:
        (_var(input, dim, unbiased, keepdim, correction=correction), _mean(input, None if isinstance(dim, bool) else dim, keepdim)))  # fmt: skip
 define("nansum", "The sum of the elements that are not NaN.",
-       lambda input, dim=None, keepdim=False, *, dtype=None: _sum(_without_nans(input, dtype), dim, keepdim))  # fmt: skip
+       lambda input, dim=None, keepdim=False, *, dtype=None: _sum(_without_nans(input), dim, keepdim, dtype=dtype))  # fmt: skip
 define("nanmean", "The mean of the elements that are not NaN.",
        lambda input, dim=None, keepdim=False, *, dtype=None: _nanmean(input, dim, keepdim, dtype))  # fmt: skip
 define("dist", "The p-norm of the difference.", lambda input, other, p=2: r.norm(ravel(r.sub(input, other)), float(p), [0]))
@@ -55,7 +53,9 @@ def _quantile(name, input, q, dim, keepdim, interpolation, skips_nan):
     one = isinstance(q, (int, float)) or not shape_of(q)
     if isinstance(q, (int, float)):
         if not 0 <= q <= 1:
-            raise ValueError(f"{name}: q is {q}, expected a number from 0 to 1")
+            raise ValueError(f"{name}: q is {q}, which is out of range; expected a number from 0 to 1")
+    elif not r.is_expression(q) and not r.all(r.logical_and(r.ge(q, 0), r.le(q, 1))).item():
+        raise ValueError(f"{name}: an element of q is out of range, expected numbers from 0 to 1")
     elif dtype_of(q) != dtype_of(input):
         raise ValueError(f"{name}: q is {dtype_of(q)}, the input {dtype_of(input)}; expected one dtype")
     if 0 in shape:
@@ -100,17 +100,27 @@ for _name, _doc, _skips in (("quantile", "Quantiles along a dim", False), ("nanq
 def _cov(input, correction, fweights, aweights):
     if len(shape_of(input)) > 2:
         raise ValueError(f"cov: expected at most 2 dims, the input is {list(shape_of(input))}")
+    if dtype_of(input) == "bool":
+        raise ValueError("cov: the input is bool, expected numbers")
     x = as_float(input)
     x = x if len(shape_of(x)) == 2 else to_shape(x, [1, shape_of(ravel(x))[0]])
     weights = None
-    for each in (fweights, aweights):
+    for word, each, kinds in (("fweights", fweights, ("int", "uint")), ("aweights", aweights, ("float", "bfloat"))):
         if each is not None:
+            if len(shape_of(each)) > 1 or product(shape_of(each)) != shape_of(x)[1]:
+                raise ValueError(f"cov: {word} is {list(shape_of(each))}, expected one weight for each of {shape_of(x)[1]} observations")
+            if not dtype_of(each).startswith(kinds):
+                raise ValueError(f"cov: {word} is {dtype_of(each)}, expected {'integers' if word == 'fweights' else 'floats'}")
+            if not r.is_expression(each) and r.any(r.lt(each, 0)).item():
+                raise ValueError(f"cov: a weight of {word} is negative")
             weights = r.cast(each, dtype_of(x)) if weights is None else r.mul(weights, r.cast(each, dtype_of(x)))
     if weights is None:
         total, centered = float(shape_of(x)[1]), r.sub(x, r.mean(x, [1], True))
         scaled, norm = centered, max(total - correction, 0.0)
     else:
         total = r.sum(weights)
+        if not r.is_expression(total) and total.item() == 0:
+            raise ValueError("cov: the sum of the weights is 0")
         centered = r.sub(x, r.div(r.sum(r.mul(x, weights), [1], True), total))
         scaled = r.mul(centered, weights)
         if aweights is None or correction == 0:
@@ -120,7 +130,7 @@ def _cov(input, correction, fweights, aweights):
             norm = r.sub(total, r.mul(r.div(squared, total), float(correction)))
         norm = r.clamp(norm, 0.0, None)
     made = r.div(r.matmul(scaled, r.permute(centered, [1, 0])), norm)
-    return made if len(shape_of(input)) == 2 else to_shape(made, [])
+    return to_shape(made, []) if shape_of(x)[0] == 1 else made
 
 
 def _corrcoef(input):
@@ -155,7 +165,10 @@ def _diff(input, n, dim, prepend, append):
     return x
 
 
-def _areas(name, y, x, dx, dim):
+def _steps(name, y, x, dx, dim):
+    """The sums of neighbors along a dim, what to multiply them by, and the dim."""
+    if dtype_of(y) == "bool" or (x is not None and dtype_of(x) == "bool"):
+        raise ValueError(f"{name}: a tensor is bool, expected numbers")
     if x is not None and dx is not None:
         raise TypeError(f"{name}: x= and dx= are not given together")
     rank = len(shape_of(y))
@@ -164,16 +177,26 @@ def _areas(name, y, x, dx, dim):
     d = at_rank(dim, rank)
     both = r.add(bounded(y, d, None, -1), bounded(y, d, 1, None))
     if x is None:
-        return r.mul(both, (1 if dx is None else dx) / 2), d
+        return both, (1 if dx is None else dx) / 2, d
     if len(shape_of(x)) == 1:
         x = to_shape(x, [shape_of(x)[0], *[1] * (rank - 1 - d)])
     at = len(shape_of(x)) - rank + d
-    return r.mul(r.mul(both, r.sub(bounded(x, at, 1, None), bounded(x, at, None, -1))), 0.5), d
+    return r.mul(both, r.sub(bounded(x, at, 1, None), bounded(x, at, None, -1))), 0.5, d
 
 
 def _trapezoid(name, y, x, dx, dim):
-    areas, d = _areas(name, y, x, dx, dim)
-    return r.sum(areas, [d])
+    sums, factor, d = _steps(name, y, x, dx, dim)
+    if shape_of(y)[d] == 0:  # torch keeps the dtype
+        return r.cast(r.sum(y, [d]), dtype_of(y))
+    if x is None and not is_float(y) and not is_complex(y):  # sums of neighbors may wrap; the sum of all is an int64
+        ends = r.add(select(y, d, 0), select(y, d, -1))
+        return r.mul(r.sub(r.sum(y, [d]), r.mul(ends, 0.5)), factor * 2)
+    return r.sum(r.mul(sums, factor), [d])
+
+
+def _cumulative_trapezoid(name, y, x, dx, dim):
+    sums, factor, d = _steps(name, y, x, dx, dim)
+    return r.cumsum(r.mul(sums, factor), d)
 
 
 def _gradient(input, spacing, dim, edge_order):
@@ -184,6 +207,8 @@ def _gradient(input, spacing, dim, edge_order):
         raise ValueError(f"gradient: edge_order is {edge_order}, expected 1 or 2")
     if len(spacings) != len(dims):
         raise ValueError(f"gradient: {len(spacings)} spacings are given for {len(dims)} dims")
+    if dtype_of(input) == "uint8":
+        raise ValueError("gradient: the input is uint8, whose differences are not signed")
     return tuple(_slope(as_float(input), d, h, edge_order) for d, h in zip(dims, spacings))
 
 
@@ -192,19 +217,35 @@ def _slope(x, d, h, edge_order):
     if n <= edge_order:
         raise ValueError(f"gradient: dim {d} has {n} elements, expected more than edge_order {edge_order}")
     if isinstance(h, (int, float)):
-        gaps = full_like_(narrow(x, d, 0, n - 1), float(h), None)
-    else:  # coordinates
-        gaps = to_shape(r.cast(functions["diff"](h), dtype_of(x)), [n - 1, *[1] * (len(shape_of(x)) - 1 - d)])
-        gaps = r.expand(gaps, [*shape_of(x)[:d], n - 1, *shape_of(x)[d + 1 :]])
-    slopes = r.div(functions["diff"](x, 1, d), gaps)
-    inner, first, last = [], narrow(slopes, d, 0, 1), narrow(slopes, d, n - 2, 1)
+        at = [narrow(x, d, i, 1) for i in (0, 1, n - 2, n - 1)]
+        if edge_order == 1:
+            first, last = r.sub(at[1], at[0]), r.sub(at[3], at[2])
+        else:  # the slope of the parabola through three points, at its end
+            first = r.sub(r.sub(r.mul(at[1], 2.0), r.mul(at[0], 1.5)), r.mul(narrow(x, d, 2, 1), 0.5))
+            last = r.add(r.sub(r.mul(at[3], 1.5), r.mul(at[2], 2.0)), r.mul(narrow(x, d, n - 3, 1), 0.5))
+        inner = [r.mul(r.sub(narrow(x, d, 2, n - 2), narrow(x, d, 0, n - 2)), 0.5)] if n > 2 else []
+        return r.div(cat([first, *inner, last], d), float(h))
+    dtype = common_dtype(x, as_float(h))  # h: coordinates
+    x, gaps = r.cast(x, dtype), to_shape(r.cast(functions["diff"](h), dtype), [n - 1, *[1] * (len(shape_of(x)) - 1 - d)])
+
+    def three(start, count, factors):
+        """Neighboring elements from start times the factors of the gaps a and b between them."""
+        a, b = (narrow(gaps, 0, start + i, count) for i in (0, 1))
+        products = [r.mul(narrow(x, d, start + i, count), each) for i, each in enumerate(factors(a, b, r.add(a, b)))]
+        return r.add(r.add(products[0], products[1]), products[2])
+
+    def end(a, b, both):
+        return r.neg(r.div(r.add(both, a), r.mul(a, both))), r.div(both, r.mul(a, b)), r.neg(r.div(a, r.mul(b, both)))
+
+    if edge_order == 1:
+        slopes = r.div(functions["diff"](x, 1, d), gaps)
+        first, last = narrow(slopes, d, 0, 1), narrow(slopes, d, n - 2, 1)
+    else:
+        first = three(0, 1, end)
+        last = three(n - 3, 1, lambda a, b, both: [r.neg(each) for each in reversed(end(b, a, both))])
+    inner = []
     if n > 2:
-        (before, after), (a, b) = ((bounded(each, d, None, -1), bounded(each, d, 1, None)) for each in (slopes, gaps))
-        inner = [r.div(r.add(r.mul(before, b), r.mul(after, a)), r.add(a, b))]
-    if edge_order == 2:  # the slope of the parabola through three points, at its end
-        bend = r.div(r.sub(after, before), r.add(a, b))
-        first = r.sub(first, r.mul(narrow(bend, d, 0, 1), narrow(gaps, d, 0, 1)))
-        last = r.add(last, r.mul(narrow(bend, d, n - 3, 1), narrow(gaps, d, n - 2, 1)))
+        inner = [three(0, n - 2, lambda a, b, both: (r.neg(r.div(b, r.mul(a, both))), r.div(r.sub(b, a), r.mul(a, b)), r.div(a, r.mul(b, both))))]
     return cat([first, *inner, last], d)
 
 
@@ -213,6 +254,6 @@ define("diff", "The n-th differences of neighbors along a dim.",
 define("trapezoid", "The integral along a dim by the trapezoidal rule.",
        lambda y, x=None, *, dx=None, dim=-1: _trapezoid("trapezoid", y, x, dx, dim), "trapz")  # fmt: skip
 define("cumulative_trapezoid", "The integrals up to each element but the first, by the trapezoidal rule.",
-       lambda y, x=None, *, dx=None, dim=-1: (lambda made: r.cumsum(made[0], made[1]))(_areas("cumulative_trapezoid", y, x, dx, dim)))  # fmt: skip
+       lambda y, x=None, *, dx=None, dim=-1: _cumulative_trapezoid("cumulative_trapezoid", y, x, dx, dim))  # fmt: skip
 define("gradient", "Derivatives along dims by central differences, as a tuple.",
        lambda input, *, spacing=1, dim=None, edge_order=1: _gradient(input, spacing, dim, edge_order))  # fmt: skip

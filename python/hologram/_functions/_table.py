@@ -5,6 +5,8 @@ A line of ``_TABLE`` is a signature as PyTorch writes it, then, after ``->``, th
 differ. Parameters that the row knows by the same name pass through.
 """
 
+import collections
+import functools
 import inspect
 import re
 
@@ -19,7 +21,7 @@ _OTHER_WORDS = {"x": "input", "a": "input", "x1": "input", "x2": "other", "axis"
 
 _UNARY = """
 abs acos acosh asin asinh atan atanh bitwise_not ceil cos cosh detach digamma erf erfc erfinv exp exp2 expm1 floor frac isfinite
-isinf isnan lgamma log log10 log1p log2 logical_not neg reciprocal rsqrt sigmoid sign signbit sin sinc sinh sqrt square tan tanh
+isinf isnan lgamma log log10 log1p log2 logical_not neg reciprocal rsqrt sigmoid signbit sin sinc sinh sqrt square tan tanh
 trunc view_as_complex view_as_real geqrf matrix_exp det slogdet
 """
 
@@ -33,7 +35,6 @@ pow(input, exponent) -> a=input, b=exponent
 igamma(input, other) -> a=input, x=other
 igammac(input, other) -> a=input, x=other
 polygamma(n, input)
-bincount(input, weights=None, minlength=0)
 histc(input, bins=100, min=0, max=0)
 clamp(input, min=None, max=None)
 prelu(input, weight)
@@ -45,10 +46,6 @@ logcumsumexp(input, dim)
 topk(input, k, dim=-1, largest=True, sorted=True) !sorted
 kthvalue(input, k, dim=-1, keepdim=False)
 mode(input, dim=-1, keepdim=False)
-gather(input, dim, index, *, sparse_grad=False) !sparse_grad
-index_select(input, dim, index)
-index_reduce(input, dim, index, source, reduce, *, include_self=True) -> src=source
-masked_scatter(input, mask, source) -> src=source
 diagonal(input, offset=0, dim1=0, dim2=1)
 diagonal_scatter(input, src, offset=0, dim1=0, dim2=1)
 tril(input, diagonal=0)
@@ -84,6 +81,13 @@ multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None
 cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0)
 """
 
+# The fields of results, as torch.return_types names them.
+_FIELDS = {
+    "max min median nanmedian mode kthvalue cummax cummin topk sort": "values indices", "aminmax": "min max", "qr": "Q R", "svd": "U S V",
+    "slogdet": "sign logabsdet", "frexp": "mantissa exponent", "geqrf": "a tau", "triangular_solve": "solution cloned_coefficient",
+}  # fmt: skip
+_RESULTS = {name: collections.namedtuple(name, fields) for names, fields in _FIELDS.items() for name in names.split()}
+
 _ALIASES = """
 absolute=abs arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh arctan=atan arctanh=atanh arctan2=atan2 negative=neg fix=trunc
 multiply=mul greater=gt greater_equal=ge less=lt less_equal=le not_equal=ne clip=clamp
@@ -115,7 +119,18 @@ def reduction_of(size_average, reduce, reduction):
     return "sum" if size_average is False else "mean"
 
 
+def _with_fields(function, kind):
+    @functools.wraps(function)
+    def named(*args, **kwargs):
+        made = function(*args, **kwargs)
+        return kind(*made) if type(made) in (tuple, list) else made
+
+    return named
+
+
 def _add(name, function, signature, doc=None, row=None):
+    if name in _RESULTS:
+        function, row = _with_fields(function, _RESULTS[name]), None
     parameters = list(signature.parameters.values())
     parameters.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
     shown = signature.replace(parameters=parameters)
