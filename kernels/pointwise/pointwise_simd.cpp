@@ -429,9 +429,13 @@ void quantized_sum(void* y, const void* const* x, int64_t n, const PointwisePara
                              hn::Mul(hn::Sub(b, b_zero), b_scale));
     store_bytes(limited(hn::Add(hn::Round(quotient_of(sum, scale)), zero)), count, to + i);
   };
+#if defined(HG_SMALL)
+  constexpr int kVectors = 1;
+#else
   constexpr int kVectors = 4;  // whose distances are compared at once
+#endif
   int64_t i = 0;
-  for (; i + kVectors * kLanes <= n; i += kVectors * kLanes) {
+  for (; kVectors > 1 && i + kVectors * kLanes <= n; i += kVectors * kLanes) {
     V distance = hn::Zero(D()), level[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) level[v] = level_of(i + v * kLanes, kLanes, distance);
