@@ -148,7 +148,7 @@ def main():
     parser.add_argument("work", type=pathlib.Path, metavar="WORK")
     parser.add_argument("--hg-bin", type=pathlib.Path, required=True)
     parser.add_argument("--vision-python", default=sys.executable)
-    parser.add_argument("--nets", nargs="+", default=["mobilenet_v2", "minilm"])
+    parser.add_argument("--nets", nargs="+", default=["resnet18", "efficientnet_b0", "mobilenet_v2", "minilm"])
     parser.add_argument("--bits", nargs="+", type=int, default=[4, 8], choices=[4, 8])
     parser.add_argument("--emit", type=pathlib.Path, metavar="FILE", help="write docs/measurements/quantizers.json")
     given = parser.parse_args()
