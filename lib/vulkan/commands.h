@@ -93,6 +93,18 @@ struct Commands {
 std::array<int64_t, 3> groups_for(const DeviceInfo& device, int64_t invocations,
                                   int64_t group_size = 128);
 
+// A row of the registry.
+constexpr KernelDef kernel_row(std::string_view op, std::string_view name,
+                               bool (*accepts)(const PrepareContext&),
+                               Status (*prepare)(PrepareContext&), uint32_t strided = 0) {
+  return {.op = op,
+          .device = hg::Device::vulkan,
+          .name = name,
+          .accepts = accepts,
+          .prepare = prepare,
+          .strided = strided};
+}
+
 // Adds a dispatch to the node's commands. Fails with `unsupported` if it exceeds the device's
 // limits.
 Status add(PrepareContext& c, Dispatch dispatch);

@@ -84,19 +84,9 @@ Status prepare(PrepareContext& c) {
   return add(c, std::move(dispatch));
 }
 
-constexpr KernelDef kernel(std::string_view name, bool (*accepts)(const PrepareContext&),
-                           Status (*prepare)(PrepareContext&)) {
-  return {.op = "attention",
-          .device = hg::Device::vulkan,
-          .name = name,
-          .accepts = accepts,
-          .prepare = prepare,
-          .strided = 15};
-}
-
 constexpr KernelDef kKernels[] = {
-    kernel("lanes", accepts_lanes, prepare<true>),
-    kernel("blocks", accepts, prepare<false>),
+    kernel_row("attention", "lanes", accepts_lanes, prepare<true>, 15),
+    kernel_row("attention", "blocks", accepts, prepare<false>, 15),
 };
 
 }  // namespace

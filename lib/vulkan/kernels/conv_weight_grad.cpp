@@ -95,21 +95,9 @@ Status prepare_tiles(PrepareContext& c) {
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "conv_weight_grad",
-     .device = hg::Device::vulkan,
-     .name = "lanes",
-     .accepts = accepts_lanes,
-     .prepare = prepare<true>},
-    {.op = "conv_weight_grad",
-     .device = hg::Device::vulkan,
-     .name = "tiles",
-     .accepts = accepts_tiles,
-     .prepare = prepare_tiles},
-    {.op = "conv_weight_grad",
-     .device = hg::Device::vulkan,
-     .name = "direct",
-     .accepts = accepts,
-     .prepare = prepare<false>},
+    kernel_row("conv_weight_grad", "lanes", accepts_lanes, prepare<true>),
+    kernel_row("conv_weight_grad", "tiles", accepts_tiles, prepare_tiles),
+    kernel_row("conv_weight_grad", "direct", accepts, prepare<false>),
 };
 
 }  // namespace

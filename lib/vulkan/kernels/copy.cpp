@@ -97,12 +97,7 @@ Status prepare_pad(PrepareContext& c) {
 
 constexpr KernelDef kernel(std::string_view op, Status (*prepare)(PrepareContext&),
                            bool (*accepts)(const PrepareContext&) = nullptr) {
-  return {.op = op,
-          .device = hg::Device::vulkan,
-          .name = "copy",
-          .accepts = accepts,
-          .prepare = prepare,
-          .strided = kAllStrided};
+  return kernel_row(op, "copy", accepts, prepare, kAllStrided);
 }
 
 constexpr KernelDef kKernels[] = {

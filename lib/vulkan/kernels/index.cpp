@@ -53,12 +53,7 @@ bool accepts(const PrepareContext& c) { return c.in(1).dtype == i64; }
 
 constexpr KernelDef kernel(std::string_view op, Status (*prepare)(PrepareContext&),
                            uint32_t strided) {
-  return {.op = op,
-          .device = hg::Device::vulkan,
-          .name = "pick",
-          .accepts = accepts,
-          .prepare = prepare,
-          .strided = strided};
+  return kernel_row(op, "pick", accepts, prepare, strided);
 }
 
 constexpr KernelDef kKernels[] = {

@@ -141,22 +141,11 @@ Status prepare_conv(PrepareContext& c) {
 
 bool has_dot(const PrepareContext& c) { return c.device()->integer_dot; }
 
-constexpr KernelDef kernel(std::string_view op, std::string_view name,
-                           bool (*accepts)(const PrepareContext&),
-                           Status (*prepare)(PrepareContext&)) {
-  return {.op = op,
-          .device = hg::Device::vulkan,
-          .name = name,
-          .accepts = accepts,
-          .prepare = prepare,
-          .strided = 3};
-}
-
 constexpr KernelDef kKernels[] = {
-    kernel("matmul_integer", "dot", has_dot, prepare_matmul<true>),
-    kernel("matmul_integer", "loop", nullptr, prepare_matmul<false>),
-    kernel("conv_integer", "dot", has_dot, prepare_conv<true>),
-    kernel("conv_integer", "loop", nullptr, prepare_conv<false>),
+    kernel_row("matmul_integer", "dot", has_dot, prepare_matmul<true>, 3),
+    kernel_row("matmul_integer", "loop", nullptr, prepare_matmul<false>, 3),
+    kernel_row("conv_integer", "dot", has_dot, prepare_conv<true>, 3),
+    kernel_row("conv_integer", "loop", nullptr, prepare_conv<false>, 3),
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ Weight weight_of(const PrepareContext& c, int levels, int64_t k, bool sums_rows)
 }
 
 // x: [..., k], contiguous
-Status add_product(PrepareContext& c, bool sums_rows, Split split) {
+Status add_levels(PrepareContext& c, bool sums_rows, Split split) {
   const Tensor &x = c.in(0), &y = c.out(0);
   if (y.count() == 0) return {};
   Product product;
@@ -52,13 +52,9 @@ Status add_product(PrepareContext& c, bool sums_rows, Split split) {
   return add_product(c, product, split);
 }
 
-template <Split split>
-Status prepare_linear(PrepareContext& c) {
-  return add_product(c, false, split);
-}
-template <Split split>
-Status prepare_matmul(PrepareContext& c) {
-  return add_product(c, true, split);
+template <bool sums_rows, Split split>
+Status prepare_product(PrepareContext& c) {
+  return add_levels(c, sums_rows, split);
 }
 
 Status prepare_embedding(PrepareContext& c) {
@@ -85,23 +81,12 @@ bool accepts_rows(const PrepareContext& c) {
   return accepts(c) && y.count() <= kFewRows * y.shape.back();
 }
 
-constexpr KernelDef kernel(std::string_view op, std::string_view name,
-                           bool (*accepts)(const PrepareContext&),
-                           Status (*prepare)(PrepareContext&), uint32_t strided) {
-  return {.op = op,
-          .device = hg::Device::vulkan,
-          .name = name,
-          .accepts = accepts,
-          .prepare = prepare,
-          .strided = strided};
-}
-
 constexpr KernelDef kKernels[] = {
-    kernel("quantized_linear", "rows", accepts_rows, prepare_linear<Split::rows>, 14),
-    kernel("quantized_linear", "tiles", accepts, prepare_linear<Split::tiles>, 14),
-    kernel("quantized_matmul", "rows", accepts_rows, prepare_matmul<Split::rows>, 14),
-    kernel("quantized_matmul", "tiles", accepts, prepare_matmul<Split::tiles>, 14),
-    kernel("quantized_embedding", "pick", nullptr, prepare_embedding, 11),
+    kernel_row("quantized_linear", "rows", accepts_rows, prepare_product<false, Split::rows>, 14),
+    kernel_row("quantized_linear", "tiles", accepts, prepare_product<false, Split::tiles>, 14),
+    kernel_row("quantized_matmul", "rows", accepts_rows, prepare_product<true, Split::rows>, 14),
+    kernel_row("quantized_matmul", "tiles", accepts, prepare_product<true, Split::tiles>, 14),
+    kernel_row("quantized_embedding", "pick", nullptr, prepare_embedding, 11),
 };
 
 }  // namespace

@@ -57,26 +57,15 @@ Status prepare(PrepareContext& c) {
   return add_product(c, product, split);
 }
 
-constexpr KernelDef kernel(std::string_view op, std::string_view name,
-                           bool (*accepts)(const PrepareContext&),
-                           Status (*prepare)(PrepareContext&), uint32_t strided) {
-  return {.op = op,
-          .device = hg::Device::vulkan,
-          .name = name,
-          .accepts = accepts,
-          .prepare = prepare,
-          .strided = strided};
-}
-
 constexpr KernelDef kKernels[] = {
-    kernel("matmul", "lanes", accepts_lanes, prepare<Split::lanes>, 3),
-    kernel("matmul", "cooperative", accepts_cooperative, prepare<Split::cooperative>, 3),
-    kernel("matmul", "rows", accepts_rows, prepare<Split::rows>, 3),
-    kernel("matmul", "tiles", accepts, prepare<Split::tiles>, 3),
-    kernel("linear", "lanes", accepts_lanes, prepare<Split::lanes>, 2),
-    kernel("linear", "cooperative", accepts_cooperative, prepare<Split::cooperative>, 2),
-    kernel("linear", "rows", accepts_rows, prepare<Split::rows>, 2),
-    kernel("linear", "tiles", accepts, prepare<Split::tiles>, 2),
+    kernel_row("matmul", "lanes", accepts_lanes, prepare<Split::lanes>, 3),
+    kernel_row("matmul", "cooperative", accepts_cooperative, prepare<Split::cooperative>, 3),
+    kernel_row("matmul", "rows", accepts_rows, prepare<Split::rows>, 3),
+    kernel_row("matmul", "tiles", accepts, prepare<Split::tiles>, 3),
+    kernel_row("linear", "lanes", accepts_lanes, prepare<Split::lanes>, 2),
+    kernel_row("linear", "cooperative", accepts_cooperative, prepare<Split::cooperative>, 2),
+    kernel_row("linear", "rows", accepts_rows, prepare<Split::rows>, 2),
+    kernel_row("linear", "tiles", accepts, prepare<Split::tiles>, 2),
 };
 
 }  // namespace

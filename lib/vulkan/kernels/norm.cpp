@@ -92,11 +92,8 @@ bool accepts_subgroups(const PrepareContext& c) {
 
 template <bool subgroups>
 constexpr KernelDef kernel(std::string_view op, Status (*prepare)(PrepareContext&)) {
-  return {.op = op,
-          .device = hg::Device::vulkan,
-          .name = subgroups ? "subgroups" : "lines",
-          .accepts = subgroups ? accepts_subgroups : accepts,
-          .prepare = prepare};
+  return kernel_row(op, subgroups ? "subgroups" : "lines",
+                    subgroups ? accepts_subgroups : accepts, prepare);
 }
 
 constexpr KernelDef kKernels[] = {

@@ -87,11 +87,7 @@ Status prepare(PrepareContext& c) {
 
 template <Kind kind>
 constexpr KernelDef kernel(std::string_view op) {
-  return {.op = op,
-          .device = hg::Device::vulkan,
-          .name = "fused",
-          .accepts = accepts<kind>,
-          .prepare = prepare<kind>};
+  return kernel_row(op, "fused", accepts<kind>, prepare<kind>);
 }
 
 constexpr KernelDef kKernels[] = {

@@ -71,11 +71,7 @@ bool accepts_max(const PrepareContext& c) {
 
 constexpr KernelDef kernel(std::string_view op, Status (*prepare)(PrepareContext&),
                            bool (*takes)(const PrepareContext&) = accepts) {
-  return {.op = op,
-          .device = hg::Device::vulkan,
-          .name = "windows",
-          .accepts = takes,
-          .prepare = prepare};
+  return kernel_row(op, "windows", takes, prepare);
 }
 
 constexpr KernelDef kKernels[] = {

@@ -121,12 +121,7 @@ bool accepts_index(const PrepareContext& c) {
 
 constexpr KernelDef kernel(std::string_view op, bool (*accepts)(const PrepareContext&),
                            Status (*prepare)(PrepareContext&)) {
-  return {.op = op,
-          .device = hg::Device::vulkan,
-          .name = "reduce",
-          .accepts = accepts,
-          .prepare = prepare,
-          .strided = kAllStrided};
+  return kernel_row(op, "reduce", accepts, prepare, kAllStrided);
 }
 
 constexpr KernelDef kKernels[] = {

@@ -68,18 +68,8 @@ Status prepare(PrepareContext& c) {
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "scatter",
-     .device = hg::Device::vulkan,
-     .name = "sequential",
-     .accepts = accepts_sequential,
-     .prepare = prepare<true>,
-     .strided = 4},
-    {.op = "scatter",
-     .device = hg::Device::vulkan,
-     .name = "lines",
-     .accepts = accepts_lines,
-     .prepare = prepare<false>,
-     .strided = 4},
+    kernel_row("scatter", "sequential", accepts_sequential, prepare<true>, 4),
+    kernel_row("scatter", "lines", accepts_lines, prepare<false>, 4),
 };
 
 }  // namespace

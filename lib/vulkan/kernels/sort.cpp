@@ -69,11 +69,7 @@ Status prepare_median(PrepareContext& c) { return add_ranks(c, kMedian, false, 0
 Status prepare_nanmedian(PrepareContext& c) { return add_ranks(c, kNanMedian, false, 0); }
 
 constexpr KernelDef kernel(std::string_view op, Status (*prepare)(PrepareContext&)) {
-  return {.op = op,
-          .device = hg::Device::vulkan,
-          .name = "ranks",
-          .accepts = accepts,
-          .prepare = prepare};
+  return kernel_row(op, "ranks", accepts, prepare);
 }
 
 constexpr KernelDef kKernels[] = {
