@@ -225,7 +225,8 @@ TEST(PlatformMemory, IsAligned) {
     auto* const zeros = static_cast<unsigned char*>(allocate_zeros(bytes + 1));
     ASSERT_NE(zeros, nullptr);
     for (uint64_t i = 0; i <= bytes; ++i) ASSERT_EQ(zeros[i], 0);
-    free_zeros(zeros);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(zeros) % 64, 0u);
+    free_block(zeros);
   }
   free_aligned(nullptr);
   trim_heap();

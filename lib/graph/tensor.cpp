@@ -139,12 +139,9 @@ Result<TensorData> TensorData::allocate(DType dtype, const Sizes& shape) {
     for (int64_t size : shape)
       if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes))
         return invalid_argument("a tensor of ", shape, " does not fit into memory");
-    void* const whole = allocate_zeros(static_cast<uint64_t>(bytes) + 128);
-    if (whole == nullptr) return out_of_memory("no memory for a tensor of ", bytes, " bytes");
-    void* const memory =
-        reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(whole) + 63) / 64 * 64);
-    return TensorData{view(memory, dtype, shape),
-                      std::shared_ptr<void>(memory, [whole](void*) { free_zeros(whole); })};
+    void* const memory = allocate_zeros(static_cast<uint64_t>(bytes));
+    if (memory == nullptr) return out_of_memory("no memory for a tensor of ", bytes, " bytes");
+    return TensorData{view(memory, dtype, shape), std::shared_ptr<void>(memory, free_block)};
   });
 }
 

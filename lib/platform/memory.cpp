@@ -9,16 +9,25 @@
 
 namespace hg {
 
-// The address that malloc returned is in front of the block.
-void* allocate_block(uint64_t bytes) {
-  if (kChecksViews) return allocate_checked(bytes);
-  if (!is_addressable(bytes)) return nullptr;
-  void* const whole = std::malloc(static_cast<size_t>(bytes) + sizeof(void*) + 63);
+namespace {
+
+constexpr size_t kAroundBlock = sizeof(void*) + 63;
+
+// The aligned part of memory with kAroundBlock more bytes, whose address is in front of it.
+void* block_in(void* whole) {
   if (whole == nullptr) return nullptr;
   const uintptr_t first = reinterpret_cast<uintptr_t>(whole) + sizeof(void*);
   auto* const block = reinterpret_cast<void**>((first + 63) / 64 * 64);
   block[-1] = whole;
   return block;
+}
+
+}  // namespace
+
+void* allocate_block(uint64_t bytes) {
+  if (kChecksViews) return allocate_checked(bytes);
+  if (!is_addressable(bytes)) return nullptr;
+  return block_in(std::malloc(static_cast<size_t>(bytes) + kAroundBlock));
 }
 
 void free_block(void* memory) {
@@ -28,12 +37,8 @@ void free_block(void* memory) {
 
 void* allocate_zeros(uint64_t bytes) {
   if (kChecksViews) return allocate_checked(bytes);
-  return is_addressable(bytes) ? std::calloc(1, static_cast<size_t>(bytes)) : nullptr;
-}
-
-void free_zeros(void* memory) {
-  if (kChecksViews) return free_checked(memory);
-  std::free(memory);
+  if (!is_addressable(bytes)) return nullptr;
+  return block_in(std::calloc(1, (static_cast<size_t>(bytes) + 63) / 64 * 64 + kAroundBlock));
 }
 
 void mark_freed([[maybe_unused]] void* memory, [[maybe_unused]] uint64_t bytes) {

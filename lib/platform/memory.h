@@ -22,10 +22,9 @@ void free_aligned(void* memory);
 // As allocate_aligned(), for free_block(): as fast as malloc, for blocks that live for one call.
 void* allocate_block(uint64_t bytes);
 void free_block(void* memory);
-// Returns zeroed bytes of any alignment, for free_zeros(). Fresh pages of the system are zero
-// already and take memory only when first written.
+// As allocate_block(), but zeroed, and whole multiples of 64 bytes. Fresh pages of the system are
+// zero already and take memory only when first written.
 void* allocate_zeros(uint64_t bytes);
-void free_zeros(void* memory);
 // In builds without NDEBUG: fills memory that goes back to a host's allocator, so that stale
 // readers find NaN of every float dtype. Memory freed by the library becomes unreadable instead
 // (checked_memory.h).

@@ -34,60 +34,52 @@ class Memory64 {
 
   // Replaces the memory; contents are uninitialized. Returns false if memory is exhausted.
   bool allocate(const Allocator& allocator, int64_t bytes) {
-    release();
-    if (bytes == 0) return true;
-    if (bytes > PTRDIFF_MAX - 63) return false;
-    const auto padded = (static_cast<size_t>(bytes) + 63) / 64 * 64;
-    allocator_ = allocator;
-    data_ = allocator.allocate != nullptr ? allocator.allocate(allocator.host, padded)
-                                          : allocate_on_large_pages(padded);
-    bytes_ = data_ != nullptr ? padded : 0;
-    return data_ != nullptr;
+    return take(allocator, bytes, false);
   }
   // The same, but the contents are zeros. Without a host's allocator, pages take memory only when
   // first written.
   bool allocate_zeroed(const Allocator& allocator, int64_t bytes) {
-    if (allocator.allocate != nullptr || bytes == 0) {
-      if (!allocate(allocator, bytes)) return false;
-      if (bytes > 0) std::memset(data_, 0, bytes_);
-      return true;
-    }
-    release();
-    if (bytes > PTRDIFF_MAX - 191) return false;
-    const auto padded = (static_cast<size_t>(bytes) + 63) / 64 * 64;
-    zeros_ = allocate_zeros(padded + 63);
-    if (zeros_ == nullptr) return false;
-    data_ = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(zeros_) + 63) / 64 * 64);
-    allocator_ = allocator;
-    bytes_ = padded;
-    return true;
+    return take(allocator, bytes, true);
   }
   void* data() const { return data_; }
   int64_t bytes() const { return static_cast<int64_t>(bytes_); }
 
  private:
+  bool take(const Allocator& allocator, int64_t bytes, bool zeroed) {
+    release();
+    if (bytes == 0) return true;
+    if (bytes > PTRDIFF_MAX - 63) return false;
+    const auto padded = (static_cast<size_t>(bytes) + 63) / 64 * 64;
+    const bool is_hosts = allocator.allocate != nullptr;
+    allocator_ = allocator;
+    is_block_ = zeroed;
+    data_ = is_hosts ? allocator.allocate(allocator.host, padded)
+            : zeroed ? allocate_zeros(padded)
+                     : allocate_on_large_pages(padded);
+    if (is_hosts && zeroed && data_ != nullptr) std::memset(data_, 0, padded);
+    bytes_ = data_ != nullptr ? padded : 0;
+    return data_ != nullptr;
+  }
   void swap(Memory64& other) {
     std::swap(allocator_, other.allocator_);
-    std::swap(zeros_, other.zeros_);
+    std::swap(is_block_, other.is_block_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
   }
   void release() {
     if (data_ == nullptr) return;
-    if (zeros_ != nullptr) {
-      free_zeros(std::exchange(zeros_, nullptr));
-    } else if (allocator_.free != nullptr) {
+    if (allocator_.free != nullptr) {
       mark_freed(data_, bytes_);
       allocator_.free(allocator_.host, data_, bytes_);
     } else {
-      free_aligned(data_);
+      is_block_ ? free_block(data_) : free_aligned(data_);
     }
     data_ = nullptr;
     bytes_ = 0;
   }
 
   Allocator allocator_;
-  void* zeros_ = nullptr;  // of allocate_zeros(), which data_ is in; null: data_ is a block
+  bool is_block_ = false;  // of the library: from allocate_zeros()
   void* data_ = nullptr;
   size_t bytes_ = 0;
 };
