@@ -267,7 +267,7 @@ class BetweenRuns {
     }
   }
 
-  // Does the same to the states. Those that grow start with a past of 0.
+  // Sets the states to zeros. Those that grow start with a past of 0.
   std::string clear(Session& looped) const {
     for (size_t i = 0; i < pairs_.size(); ++i) {
       const TensorData& zeros = values_[i];

@@ -36,7 +36,7 @@ class States {
   // Fails if a run would read positions that no run has written: the host gave a past that is
   // longer than what the states hold.
   Status check_past(const Graph& graph, const Bindings& sizes) const;
-  // After a run: the states hold the positions before it and those that it added.
+  // Call it after a run, which added positions to the states that grow.
   void grew(const Bindings& sizes);
   // The host may write a state: all of its positions count as written.
   void may_be_written(size_t index) const;
