@@ -17,19 +17,48 @@
 namespace hg {
 namespace {
 
-// [lines, n, stride, parts] -> [lines, n, stride, 2], along n
-template <class T>
-std::vector<T> transformed(const std::vector<T>& x, const Sizes& shape, bool inverse, int threads) {
+// The result of a graph that `make` builds from x.
+template <class T, class Make>
+std::vector<T> result_of(const std::vector<T>& x, const Sizes& shape, int threads,
+                         const Make& make) {
   Graph g;
   const Value input = g.input("x", sizeof(T) == 8 ? f64 : f32, {shape.begin(), shape.end()});
-  g.output("y", g.call(shape.back() == 2 ? "fft" : "fft_of_real", {input},
-                       {{"dim", 1}, {"inverse", inverse}}));
+  g.output("y", make(g, input));
   Session session =
       must(Session::create(must(Model::from_graph(std::move(g))), {.threads = threads}));
   EXPECT_TRUE(session.set_input("x", view(x, shape)).ok());
   EXPECT_TRUE(session.run().ok());
-  const T* y = session.output("y")->template as<const T>();
-  return {y, y + shape.count() / shape.back() * 2};
+  const Tensor y = must(session.output("y"));
+  return {y.as<const T>(), y.as<const T>() + y.count()};
+}
+
+// [lines, n, stride, parts] -> [lines, n, stride, 2], along n
+template <class T>
+std::vector<T> transformed(const std::vector<T>& x, const Sizes& shape, bool inverse, int threads) {
+  return result_of(x, shape, threads, [&](Graph& g, const Value& input) {
+    return g.call(shape.back() == 2 ? "fft" : "fft_of_real", {input},
+                  {{"dim", 1}, {"inverse", inverse}});
+  });
+}
+
+template <class T>
+std::vector<T> drawn(test::Chance& random, const Sizes& shape) {
+  std::vector<T> x(static_cast<size_t>(shape.count()));
+  for (T& value : x) value = static_cast<T>(random.below(2001) - 1000) / 1000;
+  return x;
+}
+
+// Largest error of a number of a transform of n numbers up to 1.
+template <class T>
+double tolerance(int64_t n) {
+  const auto size = static_cast<double>(n);
+  return std::numeric_limits<T>::epsilon() * std::sqrt(size) * std::log2(2 * size) * 2;
+}
+
+// Of the factor of number i in number k of the result.
+double angle_of(int64_t i, int64_t k, int64_t n, bool inverse) {
+  return (inverse ? 2 : -2) * std::numbers::pi * static_cast<double>(i * k % n) /
+         static_cast<double>(n);
 }
 
 template <class T>
@@ -41,15 +70,12 @@ void run_case(uint64_t seed) {
   const bool inverse = below(2) == 0;
   const int64_t parts = 1 + below(2);
   const Sizes shape = {lines, n, stride, parts};
-  std::vector<T> x(static_cast<size_t>(shape.count()));
-  for (T& value : x) value = static_cast<T>(below(2001) - 1000) / 1000;
+  const std::vector<T> x = drawn<T>(random, shape);
   const std::vector<T> y = transformed(x, shape, inverse, static_cast<int>(1 + below(4)));
   const auto at = [&](int64_t line, int64_t i, int64_t s) {
     return static_cast<size_t>(((line * n + i) * stride + s) * 2);
   };
-  const double size = static_cast<double>(n);
-  const double error =
-      std::numeric_limits<T>::epsilon() * std::sqrt(size) * std::log2(2 * size) * 2;
+  const double error = tolerance<T>(n);
   for (int64_t line = 0; line < lines; ++line)
     for (int64_t s = 0; s < stride; ++s) {
       std::vector<T> alone;
@@ -64,8 +90,7 @@ void run_case(uint64_t seed) {
       const int64_t k = below(n);
       double re = 0, im = 0;
       for (int64_t i = 0; i < n; ++i) {
-        const double angle = (inverse ? 2 : -2) * std::numbers::pi *
-                             static_cast<double>(i * k % n) / static_cast<double>(n);
+        const double angle = angle_of(i, k, n, inverse);
         const size_t from = at(line, i, s) / 2 * size_t(parts);
         const double a = x[from], b = parts == 2 ? x[from + 1] : 0;
         re += a * std::cos(angle) - b * std::sin(angle);
@@ -80,15 +105,9 @@ void run_case(uint64_t seed) {
 template <class T>
 std::vector<T> real_lines(const std::vector<T>& x, const Sizes& shape, int64_t n, bool inverse,
                           int threads) {
-  Graph g;
-  const Value input = g.input("x", sizeof(T) == 8 ? f64 : f32, {shape.begin(), shape.end()});
-  g.output("y", g.call("fft_to_real", {input}, {{"n", n}, {"dim", 1}, {"inverse", inverse}}));
-  Session session =
-      must(Session::create(must(Model::from_graph(std::move(g))), {.threads = threads}));
-  EXPECT_TRUE(session.set_input("x", view(x, shape)).ok());
-  EXPECT_TRUE(session.run().ok());
-  const T* y = session.output("y")->template as<const T>();
-  return {y, y + shape[0] * n * shape[2]};
+  return result_of(x, shape, threads, [&](Graph& g, const Value& input) {
+    return g.call("fft_to_real", {input}, {{"n", n}, {"dim", 1}, {"inverse", inverse}});
+  });
 }
 
 template <class T>
@@ -100,8 +119,7 @@ void run_real_case(uint64_t seed) {
   const int64_t known = n / 2 + 1;
   const bool inverse = below(2) == 0;
   const Sizes shape = {lines, known, stride, 2};
-  std::vector<T> x(static_cast<size_t>(shape.count()));
-  for (T& value : x) value = static_cast<T>(below(2001) - 1000) / 1000;
+  std::vector<T> x = drawn<T>(random, shape);
   const auto at = [&](int64_t line, int64_t k, int64_t s) {
     return static_cast<size_t>(((line * known + k) * stride + s) * 2);
   };
@@ -109,9 +127,7 @@ void run_real_case(uint64_t seed) {
     for (const int64_t k : {int64_t{0}, n / 2})
       if (2 * k % n == 0) x[at(line, k, 0) + 1] = std::numeric_limits<T>::quiet_NaN();
   const std::vector<T> y = real_lines(x, shape, n, inverse, static_cast<int>(1 + below(4)));
-  const double size = static_cast<double>(n);
-  const double error =
-      std::numeric_limits<T>::epsilon() * std::sqrt(size) * std::log2(2 * size) * 2;
+  const double error = tolerance<T>(n);
   for (int64_t line = 0; line < lines; ++line)
     for (int64_t s = 0; s < stride; ++s) {
       std::vector<T> alone;
@@ -128,8 +144,7 @@ void run_real_case(uint64_t seed) {
       for (int64_t k = 0; k < n; ++k) {
         const size_t from = at(line, std::min(k, n - k), s);
         const double im = 2 * k % n == 0 ? 0 : 2 * k < n ? x[from + 1] : -x[from + 1];
-        const double angle = (inverse ? 2 : -2) * std::numbers::pi *
-                             static_cast<double>(j * k % n) / static_cast<double>(n);
+        const double angle = angle_of(j, k, n, inverse);
         sum += x[from] * std::cos(angle) - im * std::sin(angle);
       }
       ASSERT_NEAR(alone[static_cast<size_t>(j)], sum, error) << j << " of " << n;
