@@ -66,7 +66,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"converter/interpret",
      {"converter/core", "converter/memory", "converter/rows", "converter/script",
       "converter/containers", "converter/aten", "converter/onnx", "lib/graph"}},
-    {"converter/load", {"converter/core"}},
+    {"converter/load", {"converter/core", "lib/graph"}},
     {"converter/load/torchscript",
      {"converter/core", "converter/rows", "converter/interpret", "converter/load"}},
     {"converter/load/exported",

@@ -10,6 +10,8 @@
 #include "converter/rows/view.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/control.h"
+#include "hg/ops/integer.h"
+#include "hg/ops/movement.h"
 #include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/reduce.h"
@@ -370,7 +372,61 @@ void convert_element_type(Call& call) {
   call.returns(convert::cast(input_of(call), call.dtype("dtype")));
 }
 
+// A number, or one per output channel.
+Value number_or_list(Call& call, std::string_view argument, DType dtype) {
+  const Value v = call.tensor_or_number(argument, dtype);
+  return v.rank() == 1 && v.dim(0) == Dim(1) ? reshaped(v, {}) : convert::cast(v, dtype);
+}
+// What load/levels.h makes of a product of dequantized tensors: its sums are exact. A `scale`
+// rounds the result to levels of 8 bits.
+IntegerOptions integer_options(Call& call) {
+  const DType x = call.tensor("x").dtype(), weight = call.tensor("weight").dtype();
+  IntegerOptions options;
+  options.x_zero = one_number(call, "x_zero", x);
+  if (call.has("weight_zero")) options.weight_zero = number_or_list(call, "weight_zero", weight);
+  options.scale = one_number(call, "x_scale", f32) * number_or_list(call, "weight_scale", f32);
+  if (!call.has("scale")) return options;
+  if (call.has("bias")) {
+    const Value bias = convert::cast(call.tensor("bias"), f64);
+    options.bias = convert::cast(round(bias / convert::cast(options.scale, f64)), i32);
+  }
+  options.scale = options.scale / one_number(call, "scale", f32);
+  options.zero = one_number(call, "zero_point", call.dtype("dtype"));
+  return options;
+}
+// Adds the bias to sums that are not rounded.
+Value with_bias(Call& call, const Value& y, int axis) {
+  if (call.has("scale") || !call.has("bias")) return y;
+  const Value bias = convert::cast(call.tensor("bias"), f32);
+  Shape shape(y.rank(), Dim(1));
+  shape[axis] = bias.dim(0);
+  return y + reshaped(bias, shape);
+}
+void integer_linear(Call& call) {
+  const Value x = call.tensor("x"), weight = call.tensor("weight");
+  if (weight.rank() != 2 || x.rank() == 0) call.refuse("weight", "must be a matrix");
+  const bool row = x.rank() == 1;
+  Value y = matmul_integer(row ? reshaped(x, {Dim(1), x.dim(0)}) : x, permute(weight, {1, 0}),
+                           integer_options(call));
+  y = with_bias(call, y, y.rank() - 1);
+  call.returns(row ? reshaped(y, {y.dim(1)}) : y);
+}
+void integer_convolution(Call& call) {
+  const Value x = call.tensor("x"), weight = call.tensor("weight");
+  const int dims = weight.rank() - 2;
+  const ConvIntegerOptions windows = {call.sizes("stride", dims), call.sizes("padding", dims),
+                                      call.sizes("dilation", dims), call.size("groups", Dim(1))};
+  const bool one = x.rank() == dims + 1;
+  Shape shape = x.shape();
+  if (one) shape.insert(shape.begin(), Dim(1));
+  Value y = conv_integer(one ? reshaped(x, shape) : x, weight, integer_options(call), windows);
+  y = with_bias(call, y, 1);
+  call.returns(one ? reshaped(y, Shape(y.shape().begin() + 1, y.shape().end())) : y);
+}
+
 constexpr Row kRows[] = {
+    {"hologram::integer_linear", integer_linear},
+    {"hologram::integer_convolution", integer_convolution},
     {"aten::fake_quantize_per_tensor_affine", values<of_tensor>},
     {"aten::fake_quantize_per_tensor_affine_cachemask", values_and_mask<of_tensor>},
     {"aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", when_enabled},

@@ -123,24 +123,24 @@ class ProgramRunner {
         seed_(seed),
         observer_(how.observer),
         rounds_left_(how.most_rounds > 0 ? how.most_rounds : std::numeric_limits<int64_t>::max()),
-        values_(static_cast<size_t>(loaded.program.value_count)) {
-    for (const ScriptTensor& each : loaded.program.tensors) {
+        values_(static_cast<size_t>(loaded.reference().value_count)) {
+    for (const ScriptTensor& each : loaded.reference().tensors) {
       const bool shares = each.kind == State::Kind::parameter && !how.change_weight;
       tensors_.push_back(tensor_of(each, shares));
       if (how.change_weight) how.change_weight(tensors_.back());
       versions_.push_back(tensors_.back()._version());
     }
-    const std::vector<ScriptNode>& nodes = loaded.program.body.nodes;
+    const std::vector<ScriptNode>& nodes = loaded.reference().body.nodes;
     std::vector<size_t> last(values_.size(), nodes.size());
     for (size_t i = 0; i < nodes.size(); ++i) note_uses(nodes[i], i, last);
-    for (const ScriptId id : loaded.program.body.outputs) last[id] = nodes.size();
+    for (const ScriptId id : loaded.reference().body.outputs) last[id] = nodes.size();
     unused_after_.resize(nodes.size() + 1);
     for (size_t id = 0; id < last.size(); ++id)
       unused_after_[last[id]].push_back(static_cast<ScriptId>(id));
   }
 
   void run(std::span<const ReferenceInput> inputs) {
-    const ScriptProgram& program = loaded_.program;
+    const ScriptProgram& program = loaded_.reference();
     if (inputs.size() != program.inputs.size())
       throw ReferenceFailure{"",
                              {},
@@ -156,13 +156,13 @@ class ProgramRunner {
 
   std::vector<TensorData> outputs() const {
     std::vector<TensorData> result;
-    for (const ScriptId id : loaded_.program.body.outputs) flatten(get(id), result);
+    for (const ScriptId id : loaded_.reference().body.outputs) flatten(get(id), result);
     return result;
   }
 
   void refuse_written_parameter() const {
     for (size_t i = 0; i < tensors_.size(); ++i)
-      if (const ScriptTensor& each = loaded_.program.tensors[i];
+      if (const ScriptTensor& each = loaded_.reference().tensors[i];
           each.kind == State::Kind::parameter && tensors_[i]._version() != versions_[i])
         throw Failure{Exit::unsupported, "forward writes to the parameter '" + each.names.at(0) +
                                              "' in place; register it as a buffer instead"};
@@ -288,7 +288,7 @@ class ProgramRunner {
       throw std::runtime_error(get(node.inputs.at(0)).toStringRef());
     if (node.kind == "prim::Constant") return set(node.outputs.at(0), value_of(node.constant));
     if (node.kind == "prim::GetAttr") {
-      for (const auto& [name, item] : loaded_.program.root->attributes)
+      for (const auto& [name, item] : loaded_.reference().root->attributes)
         if (name == node.attribute) return set(node.outputs.at(0), value_of(item));
       throw std::runtime_error("there is no " + node.attribute);
     }

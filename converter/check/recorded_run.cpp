@@ -73,6 +73,9 @@ void begin_libtorch_run(uint64_t seed) {
 
 at::Tensor in_place_of(const at::Tensor& theirs, const Tensor& ours) {
   const at::Tensor tensor = to_torch(ours);
+  if (theirs.is_quantized())
+    return at::quantize_per_tensor(tensor, theirs.q_scale(), theirs.q_zero_point(),
+                                   theirs.scalar_type());
   return theirs.is_complex() ? at::view_as_complex(tensor) : tensor;
 }
 
@@ -97,6 +100,15 @@ std::vector<NodeRun::Argument> RecordedRun::arguments() const {
 NodeRun::Identity RecordedRun::identity(size_t output) const {
   const IValue& given = value(node->outputs[output]);
   return given.isTensor() ? given.toTensor().unsafeGetTensorImpl() : nullptr;
+}
+
+double RecordedRun::level(size_t output) const {
+  const IValue& given = value(node->outputs[output]);
+  if (node->kind.starts_with("quantized_decomposed::quantize_")) return 1;
+  return given.isTensor() && given.toTensor().is_quantized() &&
+                 given.toTensor().qscheme() == at::kPerTensorAffine
+             ? given.toTensor().q_scale()
+             : 0;
 }
 
 std::vector<NodeRun::Argument> RecordedRun::elements() const {

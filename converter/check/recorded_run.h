@@ -20,6 +20,7 @@ class RecordedRun : public NodeRun {
 
   std::vector<Argument> arguments() const final;
   Identity identity(size_t output) const final;
+  double level(size_t output) const final;
   std::vector<Argument> elements() const final;
   bool reads_what_it_writes() const final;
   std::optional<bool> boolean(std::string_view argument) const final;

@@ -40,7 +40,8 @@ at::Tensor to_torch(const Tensor& tensor) {
 TensorData to_ours(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
   at::Tensor dense = tensor.detach();
-  if (dense.layout() != at::kStrided || dense.is_quantized() || dense.dim() > kMaxRank) return {};
+  if (dense.layout() != at::kStrided || dense.dim() > kMaxRank) return {};
+  if (dense.is_quantized()) dense = dense.dequantize();
   DType dtype;
   try {
     dtype = !is_pairs(dense) ? dtype_of_torch(static_cast<int64_t>(dense.scalar_type()))
@@ -123,7 +124,7 @@ class Restore {
       for (size_t slot = 0; slot < values.size(); ++slot) object->setSlot(slot, values[slot]);
     const auto& tensors = loaded_.module->tensors;
     for (size_t i = 0; i < tensors.size(); ++i) {
-      const ScriptTensor& ours = loaded_.program.tensors[i];
+      const ScriptTensor& ours = loaded_.reference().tensors[i];
       if (version(tensors[i]) == versions_[i] || ours.kind == State::Kind::parameter) continue;
       at::Tensor target = is_pairs(tensors[i]) ? at::view_as_real(tensors[i]) : tensors[i];
       target.copy_(to_torch(ours.data.tensor));
@@ -136,10 +137,10 @@ class Restore {
   std::string written_parameter() const {
     const auto& tensors = loaded_.module->tensors;
     for (size_t i = 0; i < tensors.size(); ++i)
-      if (loaded_.program.tensors[i].kind == State::Kind::parameter &&
+      if (loaded_.reference().tensors[i].kind == State::Kind::parameter &&
           version(tensors[i]) != versions_[i])
-        return loaded_.program.tensors[i].names.empty() ? "a parameter"
-                                                        : loaded_.program.tensors[i].names[0];
+        return loaded_.reference().tensors[i].names.empty() ? "a parameter"
+                                                        : loaded_.reference().tensors[i].names[0];
     return "";
   }
 
@@ -239,7 +240,7 @@ std::vector<TensorData> run_reference_nodes(const Loaded& loaded,
     runner.set(torch.graph->inputs()[i + 1], std::move(arguments[i]));
   std::vector<TensorData> outputs;
   try {
-    runner.run(*torch.graph->block(), loaded.program.body);
+    runner.run(*torch.graph->block(), loaded.reference().body);
   } catch (const NodeRunner::Stop&) {
     return outputs;
   }
@@ -343,7 +344,7 @@ class ReferenceSequence::Body {
     std::vector<std::pair<const ScriptTensor*, at::Tensor>> own;
     size_t next = 0;
     const auto begin = [&](const at::Tensor& weight) {
-      const ScriptTensor& tensor = loaded.program.tensors.at(next++);
+      const ScriptTensor& tensor = loaded.reference().tensors.at(next++);
       if (tensor.kind != State::Kind::buffer) return;
       for (const std::string& name : tensor.names)
         if (const auto found = buffers_.find(name); found != buffers_.end())
@@ -422,14 +423,14 @@ bool drops_nothing(const ScriptNode& node, const std::map<ScriptId, const Item*>
 
 bool may_vary(const Loaded& loaded) {
   std::map<ScriptId, const Item*> constants;
-  return any_node(loaded.program.body, [&](const ScriptNode& node) {
+  return any_node(loaded.reference().body, [&](const ScriptNode& node) {
     if (node.kind == "prim::Constant") constants[node.outputs.at(0)] = &node.constant;
     return leaves_memory_at(node) || (is_random(node) && !drops_nothing(node, constants));
   });
 }
 
 bool has_uninitialised(const Loaded& loaded) {
-  return any_node(loaded.program.body, leaves_memory_at);
+  return any_node(loaded.reference().body, leaves_memory_at);
 }
 
 }  // namespace hg::convert

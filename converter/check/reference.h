@@ -55,6 +55,8 @@ class NodeRun {
   // the node left them. Lists are flattened.
   virtual std::vector<Argument> arguments() const = 0;
   virtual Identity identity(size_t output) const = 0;
+  // The distance of neighboring levels of a quantized output; 0 for other outputs.
+  virtual double level(size_t output) const = 0;
   // Returns the tensors in list outputs, flattened.
   virtual std::vector<Argument> elements() const = 0;
   // Returns whether it overwrites elements of an argument that it also reads for other elements.

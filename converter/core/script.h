@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,6 +70,12 @@ struct SymbolRange {
   int64_t example = 0;  // the symbol's size in the program's example inputs; 0 if not stated
 };
 
+// A value that the program computes only as integers: (levels - zero) * scale.
+struct LevelsOf {
+  ScriptId levels = -1;
+  double scale = 1, zero = 0;
+};
+
 struct ScriptProgram {
   ScriptBlock body;  // input 0 is the module itself
   ScriptId value_count = 0;
@@ -78,6 +85,7 @@ struct ScriptProgram {
   std::vector<SymbolRange> ranges;
   std::vector<std::pair<std::string, int64_t>> asked_sizes;  // --check-size of symbols
   std::vector<std::optional<int>> output_ranks;              // if the file states them
+  std::map<ScriptId, LevelsOf> levels;  // of values of the original program (load/levels.h)
   std::vector<std::string> notes;                            // the reader's notes for the report
   bool traced_in_training_mode = false;
   std::string libtorch_version;

@@ -18,6 +18,11 @@ struct OnnxSource;   // onnx/onnx.h
 
 struct Loaded {
   ScriptProgram program;
+  // The program before quantized tensors became integers; null if it has none. Their values keep
+  // their ids.
+  std::shared_ptr<const ScriptProgram> original;
+  // What the reference runs.
+  const ScriptProgram& reference() const { return original ? *original : program; }
   std::shared_ptr<TorchModule> module;     // null unless the file is TorchScript
   std::shared_ptr<const OnnxSource> onnx;  // null unless the file is ONNX
   // Ops that this libtorch does not know, such as "acme::wave". Their calls are nodes of the

@@ -28,7 +28,7 @@ TEST(Rows, EachNameStandsOnce) {
     EXPECT_EQ(row_named(row->op), row);
     const std::string_view space = row->op.substr(0, row->op.find("::"));
     EXPECT_TRUE(space == "aten" || space == "torchvision" || space == "quantized_decomposed" ||
-                space == "transformers" ||
+                space == "transformers" || space == "hologram" ||
                 (row->run == nullptr && (space == "prim" || space == "profiler")))
         << row->op;
   }
@@ -118,8 +118,7 @@ TEST(Rows, TheListOfOpsHasComplexOnesToo) {
 
 // Collects names of aten ops in the sources: complete strings "aten::x".
 TEST(Rows, NamesInTheSourcesAreRows) {
-  // Ops that the loader of exported programs replaces or drops, and an op that only exists in
-  // place.
+  // Ops that the loaders replace or drop, and an op that only exists in place.
   const std::set<std::string> kNone = {
       "aten::_assert_scalar",
       "aten::_functional_assert_async",
@@ -128,6 +127,14 @@ TEST(Rows, NamesInTheSourcesAreRows) {
       "aten::_local_scalar_dense",
       "aten::promote_types",
       "aten::resize_",
+      "aten::dequantize",
+      "aten::quantize_per_",
+      "aten::quantize_per_channel",
+      "aten::quantize_per_tensor",
+      "aten::quantize_per_tensor_dynamic",
+      "aten::q_scale",
+      "aten::q_zero_point",
+      "aten::int_repr",
   };
   int found = 0;
   for (const fs::directory_entry& entry :

@@ -19,6 +19,7 @@
 #include "converter/load/exported/size_expression.h"
 #include "converter/load/exported/unused_numbers.h"
 #include "converter/load/exported/weights.h"
+#include "converter/load/levels.h"
 #include "converter/rows/rows.h"
 
 namespace hg::convert {
@@ -494,6 +495,10 @@ Loaded load_exported(const std::string& path, const std::string& label,
   try {
     ProgramReader reader(archive, model, loaded.program);
     reader.read();
+    if (has_levels(loaded.program.body)) {
+      loaded.original = std::make_shared<const ScriptProgram>(loaded.program);
+      join_levels(loaded.program);
+    }
     for (const std::string& op : reader.foreign_ops())
       if (!find_row(op, "")) loaded.unknown_ops.push_back(op);
   } catch (const Json::exception& error) {

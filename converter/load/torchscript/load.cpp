@@ -16,10 +16,13 @@
 #include <set>
 #include <tuple>
 
+#include "converter/load/levels.h"
 #include "converter/load/source_place.h"
 #include "converter/load/torchscript/archive_ops.h"
 #include "converter/load/torchscript/inline.h"
 #include "converter/load/torchscript/load_failure.h"
+#include "converter/load/torchscript/packed_weights.h"
+#include "converter/load/torchscript/quantized.h"
 #include "converter/load/torchscript/torch_module.h"
 #include "converter/load/torchscript/torchvision.h"
 #include "converter/rows/rows.h"
@@ -172,14 +175,14 @@ class ProgramReader {
 
   void read() {
     register_tensors(torch_.module._ivalue(), "");
+    program_.root = object(torch_.module._ivalue(), "");
+    program_.body = block(torch_.graph->block());
     if (!refused_.empty()) {
       std::string names;
       for (const std::string& name : refused_) names += (names.empty() ? "" : ", ") + name;
       throw Failure{Exit::unsupported, "tensors of a kind that a .hgm file cannot hold: " + names +
                                            "; convert them to dense real tensors in the model"};
     }
-    program_.root = object(torch_.module._ivalue(), "");
-    program_.body = block(torch_.graph->block());
     program_.value_count = torch_.id_count;
     for (size_t i = 0; i < torch_.tensors.size(); ++i) {
       ScriptTensor& entry = program_.tensors[i];
@@ -294,6 +297,18 @@ class ProgramReader {
     const c10::ClassTypePtr& type = from->type();
     result->type = type->name() ? type->name()->qualifiedName() : type->str();
     result->path = path;
+    if (const auto parts = unpacked(c10::IValue(from))) {
+      result->type = kPackedWeights;
+      // The layer has the state `weight`, its packed form is `_packed_params` once or twice.
+      const std::string layer = path.substr(0, path.find("._packed_params"));
+      for (const auto& [name, value] : *parts)
+        result->attributes.emplace_back(
+            name, value.isTensor() && value.toTensor().defined()
+                      ? Item(ScriptTensorIndex{
+                            index_of(value.toTensor(), join(layer, name), State::Kind::buffer)})
+                      : item(value, path));
+      return result;
+    }
     for (size_t slot = 0; slot < type->numAttributes(); ++slot) {
       const std::string& name = type->getAttributeName(slot);
       result->attributes.emplace_back(name, item(from->getSlot(slot), join(path, name)));
@@ -468,6 +483,11 @@ Loaded load_method(const std::string& path, const jit::Module& module, const std
   const auto& arguments = found->function().getSchema().arguments();
   ProgramReader reader(loaded.program, torch);
   reader.read();
+  if (has_levels(loaded.program.body)) {
+    loaded.original = std::make_shared<const ScriptProgram>(loaded.program);
+    lower_quantized(loaded.program);
+    join_levels(loaded.program);
+  }
   for (size_t i = 1; i < arguments.size(); ++i)
     loaded.program.inputs.push_back(reader.input(arguments[i]));
   return loaded;

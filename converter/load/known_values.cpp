@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/load/known_values.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/graph/element.h"
+
+namespace hg::convert {
+
+KnownValues::KnownValues(const ScriptProgram& program) : program_(program) {
+  find_changes(program.body);
+  if (!program.body.inputs.empty() && program.root) items_[program.body.inputs[0]] = program.root;
+}
+
+void KnownValues::find_changes(const ScriptBlock& block) {
+  for (const ScriptNode& node : block.nodes) {
+    if (node.kind == "prim::SetAttr") changed_.insert(node.attribute);
+    if (is_in_place(node)) written_.insert(node.inputs[0]);
+    for (const int out : node.outs) written_.insert(node.inputs[static_cast<size_t>(out)]);
+    for (const ScriptBlock& inner : node.blocks) find_changes(inner);
+  }
+}
+
+void KnownValues::learn(const ScriptNode& node) {
+  if (node.outputs.size() != 1) return;
+  const ScriptId to = node.outputs[0];
+  if (node.kind == "prim::Constant") items_[to] = node.constant;
+  if (node.kind == "prim::GetAttr" && changed_.count(node.attribute) == 0) {
+    const Item* of = find(node.inputs[0]);
+    if (of == nullptr || !of->is_object()) return;
+    for (const auto& [name, item] : std::get<std::shared_ptr<Object>>(of->value)->attributes)
+      if (name == node.attribute) items_[to] = item;
+  }
+  if (const auto holds = comparison(node)) items_[to] = *holds;
+  const bool whole = node.kind == "aten::Int" || node.kind == "aten::IntImplicit";
+  if (whole || node.kind == "aten::Float" || node.kind == "aten::FloatImplicit")
+    if (const auto value = number(node.inputs[0]))
+      items_[to] = whole ? Item(static_cast<int64_t>(*value)) : Item(*value);
+}
+
+// The result of a comparison of known values.
+std::optional<bool> KnownValues::comparison(const ScriptNode& node) const {
+  constexpr std::string_view kEqual[] = {"aten::eq", "aten::__is__"},
+                             kOther[] = {"aten::ne", "aten::__isnot__"};
+  const auto is_one = [&](const auto& kinds) {
+    return std::find(std::begin(kinds), std::end(kinds), node.kind) != std::end(kinds);
+  };
+  if (node.kind == "aten::__not__") {
+    const auto value = number(node.inputs[0]);
+    return value ? std::optional<bool>(*value == 0) : std::nullopt;
+  }
+  if (!is_one(kEqual) && !is_one(kOther)) return std::nullopt;
+  const Item *a = find(node.inputs[0]), *b = find(node.inputs[1]);
+  if (a == nullptr || b == nullptr) return std::nullopt;
+  const auto x = number(node.inputs[0]), y = number(node.inputs[1]);
+  std::optional<bool> same;
+  if (a->is_none() || b->is_none())
+    same = a->is_none() && b->is_none();
+  else if (a->is_string() && b->is_string())
+    same = std::get<std::string>(a->value) == std::get<std::string>(b->value);
+  else if (a->is_number() && b->is_number() && x && y)
+    same = *x == *y;
+  return same ? std::optional<bool>(*same == is_one(kEqual)) : std::nullopt;
+}
+
+const Item* KnownValues::find(ScriptId id) const {
+  const auto found = items_.find(id);
+  return found == items_.end() ? nullptr : &found->second;
+}
+
+bool KnownValues::is_none(ScriptId id) const {
+  const Item* item = find(id);
+  return item != nullptr && item->is_none();
+}
+
+const Tensor* KnownValues::tensor(ScriptId id) const {
+  const Item* item = find(id);
+  const auto* index = item != nullptr ? std::get_if<ScriptTensorIndex>(&item->value) : nullptr;
+  if (index == nullptr || index->index < 0 || written_.count(id) > 0) return nullptr;
+  return &program_.tensors[static_cast<size_t>(index->index)].data.tensor;
+}
+
+std::optional<double> KnownValues::number(ScriptId id) const {
+  const Item* item = find(id);
+  if (item == nullptr) return std::nullopt;
+  if (const auto* real = std::get_if<double>(&item->value)) return *real;
+  if (const auto* flag = std::get_if<bool>(&item->value)) return *flag ? 1 : 0;
+  if (const auto* whole = std::get_if<Dim>(&item->value); whole != nullptr && whole->is_constant())
+    return static_cast<double>(whole->constant());
+  if (const Tensor* held = tensor(id); held != nullptr && held->count() == 1)
+    return element(*held, 0);
+  return std::nullopt;
+}
+
+std::optional<ScriptId> argument_of(const ScriptNode& node, std::string_view name) {
+  for (size_t i = 0; i < node.inputs.size() && i < node.argument_names.size(); ++i)
+    if (node.argument_names[i] == name) return node.inputs[i];
+  return std::nullopt;
+}
+
+bool is_in_place(const ScriptNode& node) {
+  return node.kind.starts_with("aten::") && node.kind.ends_with("_") &&
+         !node.kind.ends_with("__") && !node.inputs.empty();
+}
+
+}  // namespace hg::convert
