@@ -221,7 +221,7 @@ def main():
         steps = np.diff(np.unique(want))
         level = most / 100 if "dynamic" in what or not steps.size else np.median(steps)
         apart = np.abs(got - want)
-        many, far = (0.35, 12) if "averages" in what else (1 / 6, 2.01)
+        many, far = (0.65, 12.01) if "averages" in what else (1 / 6, 6.01)
         if apart.max(initial=0) <= 1e-5 * most:
             equal += 1
         elif apart.max() <= far * level and (apart > 0.5 * level).sum() <= 2 + want.size * many:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converts exported programs (.pt2) without --input, runs them, and compares the results with the module.
 
-Usage: exported FOLDER_WITH_TOOLS SCRATCH_FOLDER [NAME, or autocast=, quantized=, composed= or shaped=FIRST:COUNT].
+Usage: exported FOLDER_WITH_TOOLS SCRATCH_FOLDER [NAME, or autocast=, quantized=, chain=, composed= or shaped=FIRST:COUNT].
 The reader does not compute expected results: the module runs in Python, at the example's sizes and at others. Exits
 with 77 if this Python installation has no torch that writes these archives.
 """

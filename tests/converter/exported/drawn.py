@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random modules as cases: autocast regions, low-bit integer ops, and the modules of composed.py and shaped.py."""
+"""Random modules as cases: autocast regions, low-bit integer ops, layers between quantizations, and the modules of composed.py and shaped.py."""
 import copy
 
 import torch
@@ -29,6 +29,13 @@ def random_quantized(first):
                           others=[batch.inputs(k) for k in (1, 2, 3)], difference=quantized.difference))
 
 
+def random_chain(seed):
+    """Layers between quantizations, of one and of several images."""
+    torch.manual_seed(seed)
+    all_cases.append(Case(f"Chain_{seed}", lambda: quantized.Chain(seed), (rand(2, 4, 7, 6) * 3,), dynamic=({0: N},),
+                          others=[(rand(1, 4, 7, 6),), (rand(3, 4, 7, 6) * 8,)], difference=quantized.difference))
+
+
 def random_composed(seed):
     """A module with control flow, transforms, state and trees, at other sizes than those of the export."""
     how = composed.options(seed)
@@ -55,7 +62,8 @@ def random_shaped(seed):
 
 
 # The maker of each kind, and its number of seeds in a normal run.
-KINDS = {"autocast": (random_autocast, 24), "quantized": (random_quantized, 2), "composed": (random_composed, 12), "shaped": (random_shaped, 12)}
+KINDS = {"autocast": (random_autocast, 24), "quantized": (random_quantized, 2), "chain": (random_chain, 12),
+         "composed": (random_composed, 12), "shaped": (random_shaped, 12)}
 
 
 def draw(kind, seeds):

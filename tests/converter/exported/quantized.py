@@ -206,3 +206,102 @@ class DynamicNet(nn.Module):
         levels = ops.quantize_per_token(x, scale, zero, -128, 127, torch.int8)
         rows = ops.dequantize_per_token(levels, scale, zero, -128, 127, torch.int8, torch.float32)
         return F.relu(F.linear(whole, self.first_levels(), self.first.bias)) + F.linear(rows, self.second_levels(), self.second.bias)
+
+
+class Chain(nn.Module):
+    """Random layers in the form of convert_pt2e. All scales are powers of two, and biases are multiples of the products of
+    scales, so all sums are exact in any order, and results must be equal."""
+
+    KINDS = ("conv", "conv", "conv", "linear", "pool", "relu", "cat", "turn", "part", "add", "again", "mean", "twice")
+
+    def __init__(self, seed):
+        super().__init__()
+        r = random.Random(seed)
+        torch.manual_seed(seed)
+        self.channels = 4
+        self.first = self.levels(r)
+        self.steps, self.weights = [], nn.ParameterList()
+        for _ in range(r.randint(1, 6)):
+            step = {"kind": r.choice(self.KINDS), "to": self.levels(r), "relu": r.random() < 0.5, "rounds": r.random() < 0.8,
+                    "keeps": r.random() < 0.2}
+            if step["kind"] in ("conv", "linear"):
+                self.product(r, step)
+            self.steps.append(step)
+
+    @staticmethod
+    def levels(r):
+        dtype = r.choice((torch.int8, torch.uint8))
+        low, high = BOUNDS[dtype]
+        if r.random() < 0.2:
+            low, high = (0, 127) if dtype == torch.uint8 else (-127, 127)
+        return 2.0 ** r.randint(-7, -4), r.choice((low, r.randint(low, high), 0)), low, high, dtype
+
+    def product(self, r, step):
+        conv = step["kind"] == "conv"
+        groups = r.choice((1, 1, 2, self.channels)) if conv else 1
+        kernel = r.choice((1, 2, 3)) if conv else 1
+        step |= {"groups": groups, "stride": r.choice((1, 1, 2)), "padding": r.randint(0, kernel // 2), "dilation": r.choice((1, 1, 2)),
+                 "by_channel": r.random() < 0.7, "bias": r.random() < 0.7, "index": len(self.weights), "dtype": r.choice((torch.int8, torch.int8, torch.uint8))}
+        low, high = BOUNDS[step["dtype"]]
+        shape = (self.channels, self.channels // groups, kernel, kernel) if conv else (self.channels, self.channels)
+        count = self.channels if step["by_channel"] else 1
+        scales = torch.exp2(torch.randint(-8, -5, (count,)).float())
+        zeros = torch.randint(-3, 4, (count,)) if r.random() < 0.3 else torch.zeros(count, dtype=torch.int64)
+        if step["dtype"] == torch.uint8:
+            zeros = zeros + 128
+        values = [torch.randint(low, high + 1, shape).to(step["dtype"]), scales, zeros, (torch.randint(-100, 100, (self.channels,)) * 2.0**-10)]
+        for value in values:
+            self.weights.append(nn.Parameter(value, requires_grad=False))
+
+    def weight(self, step):
+        levels, scales, zeros, bias = (self.weights[step["index"] + k] for k in range(4))
+        low, high = BOUNDS[step["dtype"]]
+        if step["by_channel"]:
+            w = ops.dequantize_per_channel(levels, scales, zeros, 0, low, high, step["dtype"])
+        else:
+            w = ops.dequantize_per_tensor.tensor(levels, scales, zeros, low, high, step["dtype"])
+        return w, bias if step["bias"] else None
+
+    @staticmethod
+    def through(x, to):
+        return ops.dequantize_per_tensor(ops.quantize_per_tensor(x, *to), *to)
+
+    def forward(self, x):
+        now = self.first
+        x = self.through(x, now)
+        kept = []
+        for step in self.steps:
+            kind, to = step["kind"], step["to"]
+            if kind == "conv":
+                w, b = self.weight(step)
+                if x.shape[-1] + 2 * step["padding"] < step["dilation"] * (w.shape[-1] - 1) + 1 or x.shape[-2] + 2 * step["padding"] < step["dilation"] * (w.shape[-1] - 1) + 1:
+                    continue
+                x = F.conv2d(x, w, b, step["stride"], step["padding"], step["dilation"], step["groups"])
+            elif kind == "linear":
+                x = F.linear(x.permute(0, 2, 3, 1), *self.weight(step)).permute(0, 3, 1, 2)
+            elif kind == "pool":
+                x = F.max_pool2d(x, 2, 1, 1)
+            elif kind == "relu":
+                x = torch.relu(x)
+            elif kind == "cat":
+                x = torch.cat([x, torch.relu(x)], 1)[:, ::2]
+            elif kind == "turn":
+                x = x.transpose(2, 3)
+            elif kind == "part":
+                x = x.reshape(x.shape[0], 2, 2, *x.shape[2:]).flip(1).flatten(1, 2)
+            elif kind == "add":
+                x = x + x.flip(1)
+            elif kind == "again":
+                kept.append(x)
+            elif kind == "mean":
+                x = F.max_pool2d(torch.relu(x), 1)
+            elif kind == "twice":
+                x = self.through(x, now)
+            if step["keeps"]:
+                kept.append(x)
+            if step["relu"]:
+                x = torch.relu(x)
+            if step["rounds"] or kind in ("conv", "linear", "add"):
+                now = now if kind in ("pool", "cat", "turn", "part", "relu") and step["keeps"] else to
+                x = self.through(x, now)
+        return tuple([x, *kept])
