@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// scatter with every reduction, with expanded and plain indices, against a plain loop.
+// scatter with every reduction, with expanded and plain indices, and reduced rows of a table,
+// against plain loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -127,6 +128,119 @@ void Case::run() {
 
 TEST(ScatterRandom, ElementsAreThoseOfAPlainLoop) {
   for_cases(1000, [](uint64_t i) { Case(i + 3000).run(); });
+}
+
+// Bags of rows of a table: picked by index, scaled, some left out, and reduced into x.
+class Bags : private Chance {
+ public:
+  using Chance::Chance;
+  void run();
+
+ private:
+  TensorData random(DType dtype, const Sizes& shape, int64_t most) {
+    TensorData data = must(TensorData::allocate(dtype, shape));
+    for (int64_t i = 0; i < shape.count(); ++i)
+      write_element(data.tensor, i, static_cast<double>(below(most)));
+    return data;
+  }
+};
+
+void Bags::run() {
+  constexpr DType kFloats[] = {f32, f64, f16, bf16};
+  constexpr const char* kReduce[] = {"add", "amax", "amin", "mean"};
+  const DType dtype = kFloats[below(4)];
+  const std::string reduce = kReduce[below(4)];
+  const bool include_self = chance(50), scales = chance(50), embeds = chance(30);
+  const bool masks = reduce != "mean" && chance(50), wrong = chance(10);
+  // Sums of at most 20 products up to 8 are exact in bf16.
+  const int64_t n = below(21), bags = 1 + below(chance(20) ? 40 : 6), size = 1 + below(9);
+  const int64_t width = chance(10) ? 250 + below(20) : 1 + below(20);
+  const TensorData x = random(dtype, {bags, width}, 5), table = random(dtype, {size, width}, 5);
+  const TensorData index = random(i64, {n}, bags), rows = random(i64, {n}, size);
+  const TensorData scale = random(dtype, {n, 1}, 3), kept = random(boolean, {n, 1}, 2);
+  int64_t* const at = index.tensor.as<int64_t>();
+  if (chance(70)) std::sort(at, at + n);
+  if (wrong && n > 0)
+    (chance(50) ? rows : index).tensor.as<int64_t>()[below(n)] = chance(50) ? -1 : 60;
+
+  const TensorData steps = random(i64, {n}, 1);  // The pass expects sums to be sorted.
+  for (int64_t i = 0; i < n; ++i) steps.tensor.as<int64_t>()[i] = at[i] - (i > 0 ? at[i - 1] : 0);
+
+  Graph g;
+  const auto input = [&](const char* name, const Tensor& t) {
+    return g.input(name, t.dtype, {t.shape.begin(), t.shape.end()});
+  };
+  const Value picked = input("rows", rows.tensor), all = input("table", table.tensor);
+  Value src = embeds ? g.call("embedding", {all, picked})
+                     : g.call("index_select", {all, picked}, {{"dim", 0}});
+  if (scales) src = src * input("scale", scale.tensor);
+  const double left_out = reduce == "amax" ? -HUGE_VAL : reduce == "amin" ? HUGE_VAL : 0;
+  if (masks) src = g.call("where", {input("kept", kept.tensor), src, g.scalar(left_out, dtype)});
+  g.output("y", g.call("index_reduce",
+                       {input("x", x.tensor),
+                        g.call("cumsum", {input("steps", steps.tensor)}, {{"dim", 0}}), src},
+                       {{"dim", 0}, {"reduce", reduce}, {"include_self", include_self}}));
+  const Model model = must(Model::from_graph(std::move(g)));
+  std::vector<double> answers[3];
+  for (int i = 0; i < 3; ++i) {
+    SessionOptions options{.threads = 1 + i};
+    if (i == 2) options.disabled_passes = {"gathers"};
+    Session session = must(Session::create(model, options));
+    const bool found =
+        session.compiled_graph().text().find("index_select_reduce(") != std::string::npos;
+    ASSERT_EQ(found, i != 2);
+    ASSERT_TRUE(session.set_input("x", x.tensor).ok());
+    ASSERT_TRUE(session.set_input("steps", steps.tensor).ok());
+    ASSERT_TRUE(session.set_input("table", table.tensor).ok());
+    ASSERT_TRUE(session.set_input("rows", rows.tensor).ok());
+    if (scales) {
+      ASSERT_TRUE(session.set_input("scale", scale.tensor).ok());
+    }
+    if (masks) {
+      ASSERT_TRUE(session.set_input("kept", kept.tensor).ok());
+    }
+    const Status status = session.run();
+    ASSERT_EQ(status.ok(), !(wrong && n > 0)) << status.message();
+    if (!status.ok()) continue;
+    answers[i] = read_all(*session.output("y"));
+  }
+  if (wrong && n > 0) return;
+  EXPECT_EQ(answers[0], answers[1]);
+  EXPECT_EQ(answers[0], answers[2]);
+
+  std::vector<double> expected = read_all(x.tensor), counts(static_cast<size_t>(bags));
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t bag = at[i], row = rows.tensor.as<int64_t>()[i];
+    const double factor = scales ? read_element(scale.tensor, i) : 1;
+    const bool is_first = !include_self && counts[size_t(bag)]++ == 0;
+    if (include_self) ++counts[size_t(bag)];
+    for (int64_t j = 0; j < width; ++j) {
+      double& y = expected[size_t(bag * width + j)];
+      const bool counted = !masks || read_element(kept.tensor, i) != 0;
+      const double value =
+          counted ? read_element(table.tensor, row * width + j) * factor : left_out;
+      if (is_first)
+        y = value;
+      else
+        y = reduce == "amax"   ? std::max(y, value)
+            : reduce == "amin" ? std::min(y, value)
+                               : y + value;
+    }
+  }
+  for (int64_t i = 0; reduce == "mean" && i < bags * width; ++i)
+    if (const double count = counts[size_t(i / width)]; count > 0)
+      expected[size_t(i)] /= count + (include_self ? 1 : 0);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double right = expected[i];
+    const double rounding = dtype == bf16 ? 0x1p-8 : dtype == f16 ? 0x1p-11 : 1e-6;
+    if (answers[0][i] != right) {
+      ASSERT_NEAR(answers[0][i], right, reduce == "mean" ? rounding * right : 0) << "element " << i;
+    }
+  }
+}
+
+TEST(ScatterRandom, BagsAreThoseOfAPlainLoop) {
+  for_cases(1000, [](uint64_t i) { Bags(i + 7000).run(); });
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ struct Rule {
   bool adds() const { return counts() || reduce == Reduce::add || reduce == Reduce::prod; }
 };
 
-Rule rule_of(const PrepareContext& c) {
-  Rule rule{c.attrs().axis("dim", c.in(0).rank()), Reduce::none, c.attrs().flag("include_self")};
+Rule rule_of(const PrepareContext& c, int dim) {
+  Rule rule{dim, Reduce::none, c.attrs().flag("include_self")};
   constexpr std::string_view kNames[] = {"none", "add", "prod", "amax", "amin", "mean"};
   for (int i = 0; i < 6; ++i)
     if (c.attrs().string("reduce") == kNames[i]) rule.reduce = static_cast<Reduce>(i);
@@ -42,8 +42,9 @@ Rule rule_of(const PrepareContext& c) {
 bool is_kept_wide(const Rule& rule, DType dtype) {
   return rule.adds() && (dtype == f16 || dtype == bf16);
 }
+int dim_of(const PrepareContext& c) { return c.attrs().axis("dim", c.in(0).rank()); }
 Status prepare_scatter(PrepareContext& c) {
-  const Rule rule = rule_of(c);
+  const Rule rule = rule_of(c, dim_of(c));
   const int64_t each = (rule.counts() ? int64_t{sizeof(int64_t)} : 0) +
                        (is_kept_wide(rule, c.out(0).dtype) ? int64_t{sizeof(float)} : 0);
   if (each > 0) c.set_workspace(c.out(0).count() * each);
@@ -51,7 +52,7 @@ Status prepare_scatter(PrepareContext& c) {
   return {};
 }
 Status prepare_index_reduce(PrepareContext& c) {
-  const Rule rule = rule_of(c);
+  const Rule rule = rule_of(c, c.has(3) ? 0 : dim_of(c));
   if (rule.counts()) c.set_workspace(c.out(0).count() * int64_t{sizeof(int64_t)});
   c.make_state(rule);
   return {};
@@ -236,8 +237,8 @@ void scatter_run(const RunContext& c) noexcept {
   };
   const int64_t n = rank > 0 ? index.shape[dim] : 1;
   Lines lines{steps(index), steps(src), steps(y), n, rank > 0 ? y.shape[dim] : 1};
-  constexpr int64_t kStrip = 64;
-  const int64_t strips = ceil_div(neighbours, kStrip);
+  constexpr int64_t kLines = 64;
+  const int64_t strips = ceil_div(neighbours, kLines);
   const int64_t tasks = index.count() / n / neighbours * strips;
   // A single line is treated as many lines of one element that go to one line of y, so that the
   // inner loop is the long one.
@@ -247,10 +248,10 @@ void scatter_run(const RunContext& c) noexcept {
   }
   int64_t* counts = rule.counts() ? c.workspace<int64_t>() : nullptr;
   const auto run = [&]<class T, class Y>(const T* from_src, Y* out) {
-    const int64_t grain = grain_of(n * std::min(neighbours, kStrip));
+    const int64_t grain = grain_of(n * std::min(neighbours, kLines));
     c.parallel_for(tasks, grain, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t first = task % strips * kStrip;
+        const int64_t first = task % strips * kLines;
         int64_t from = first * lines.index.next, src_from = first * lines.src.next;
         int64_t at = task / strips, to = first * lines.y.next;
         for (int d = has_strips ? rank - 2 : rank - 1; d >= 0; --d) {
@@ -261,7 +262,7 @@ void scatter_run(const RunContext& c) noexcept {
           src_from += i * src.strides[d];
           to += i * y.strides[d];
         }
-        const int64_t width = is_alone ? n : std::min(kStrip, neighbours - first);
+        const int64_t width = is_alone ? n : std::min(kLines, neighbours - first);
         const int64_t* own = index.as<const int64_t>() + from;
         if (!all_in_range(lines, width, own)) return c.fail(kOutOfRange);
         scatter_lines(rule, lines, width, own, from_src + src_from, out + to,
@@ -288,36 +289,94 @@ void scatter_run(const RunContext& c) noexcept {
   });
 }
 
-// Tasks are strips of the elements after dim, so that rows are read and written contiguously.
+constexpr int64_t kStrip = 256;  // elements after dim that a task reads and writes contiguously
+
+// Row i of src: row i of data, or row rows[i] times scale[i]. Rows that are not kept are left out.
 template <class T>
-void reduce_strip(const RunContext& c, const T* src, T* y, int64_t inner, int64_t width) {
-  const Rule& rule = c.state<Rule>();
-  const int64_t* index = c.in(1).as<const int64_t>();
-  const int64_t n = c.in(1).count();
+struct Source {
+  const T* data;
+  const int64_t* rows = nullptr;
+  const T* scale = nullptr;
+  const bool* kept = nullptr;
+
+  // Calls f(row i of data, its scale or null), if the row is kept.
+  template <class F>
+  void with_row(int64_t i, int64_t inner, const F& f) const {
+    if (kept != nullptr && !kept[i]) return;
+    f(data + (rows != nullptr ? rows[i] : i) * inner, scale != nullptr ? scale + i : nullptr);
+  }
+};
+
+// Reduces rows [begin, end) of src into one row of y in registers. Returns how many columns are
+// done: whole blocks.
+template <class T, class Reduction>
+int64_t reduce_blocks(const Source<T>& src, int64_t begin, int64_t end, T* to, int64_t inner,
+                      int64_t width, Reduction reduce) {
+  int64_t done = 0;
+  if constexpr (std::is_floating_point_v<T> && !std::is_same_v<Reduction, Reduce>) {
+    constexpr int64_t kBlock = 128 / sizeof(T);
+    for (; end - begin > 1 && done + kBlock <= width; done += kBlock) {
+      T sums[kBlock];
+      std::copy_n(to + done, kBlock, sums);
+      for (int64_t i = begin; i < end; ++i)
+        src.with_row(i, inner, [&](const T* from, const T* scale) {
+          const T factor = scale != nullptr ? *scale : T{1};
+          for (int64_t j = 0; j < kBlock; ++j)
+            sums[j] = combine(sums[j], from[done + j] * factor, reduce);
+        });
+      std::copy_n(sums, kBlock, to + done);
+    }
+  }
+  return done;
+}
+
+// Rows [begin, end) of src.
+template <class T>
+void reduce_strip(const Rule& rule, const Source<T>& src, const int64_t* index, int64_t begin,
+                  int64_t end, T* y, int64_t inner, int64_t width) {
   const bool fresh = !rule.include_self && rule.reduce != Reduce::none;
-  for (int64_t i = 0; fresh && i < n; ++i)
+  for (int64_t i = begin; fresh && i < end; ++i)
     std::fill_n(y + index[i] * inner, width, identity<T>(rule.reduce));
   with_reduce(rule.reduce, [&](auto reduce) {
-    for (int64_t i = 0; inner == 1 && i < n; ++i)
-      y[index[i]] = combine(y[index[i]], src[i], reduce);
-    for (int64_t i = 0; inner != 1 && i < n; ++i)
-      combine_row(y + index[i] * inner, src + i * inner, width, reduce);
+    if (src.rows == nullptr) {
+      for (int64_t i = begin; inner == 1 && i < end; ++i)
+        y[index[i]] = combine(y[index[i]], src.data[i], reduce);
+      for (int64_t i = begin; inner != 1 && i < end; ++i)
+        combine_row(y + index[i] * inner, src.data + i * inner, width, reduce);
+      return;
+    }
+    for (int64_t i = begin, last = i; i < end; i = last) {
+      while (last < end && index[last] == index[i]) ++last;
+      T* to = y + index[i] * inner;
+      const int64_t done = reduce_blocks(src, i, last, to, inner, width, reduce);
+      for (int64_t k = i; done < width && k < last; ++k)
+        src.with_row(k, inner, [&](const T* from, const T* scale) {
+          if (scale == nullptr) return combine_row(to + done, from + done, width - done, reduce);
+          for (int64_t j = done; j < width; ++j)
+            to[j] = combine(to[j], combine(from[j], *scale, Reduce::prod), reduce);
+        });
+    }
   });
+}
+
+bool all_below(int64_t size, const Tensor& index) {
+  const int64_t* at = index.as<const int64_t>();
+  return std::all_of(at, at + index.count(), [&](int64_t i) { return i >= 0 && i < size; });
 }
 
 void index_reduce_run(const RunContext& c) noexcept {
   const Rule& rule = c.state<Rule>();
   const Tensor& y = c.out(0);
+  const bool selects = c.has(3);
   if (c.in(0).data != y.data) copy_strided(c, c.in(0), y);
   const int64_t* index = c.in(1).as<const int64_t>();
   const int64_t n = c.in(1).count(), size = y.shape[rule.dim];
-  for (int64_t i = 0; i < n; ++i)
-    if (index[i] < 0 || index[i] >= size) return c.fail(kOutOfRange);
+  if (!all_below(size, c.in(1)) || (selects && !all_below(c.in(2).shape[0], c.in(3))))
+    return c.fail(kOutOfRange);
   if (y.count() == 0 || n == 0) return;
   int64_t outer = 1, inner = 1;
   for (int d = 0; d < rule.dim; ++d) outer *= y.shape[d];
   for (int d = rule.dim + 1; d < y.rank(); ++d) inner *= y.shape[d];
-  constexpr int64_t kStrip = 256;
   const int64_t strips = ceil_div(inner, kStrip);
   int64_t* counts = c.workspace<int64_t>();
   if (rule.counts()) {
@@ -325,18 +384,35 @@ void index_reduce_run(const RunContext& c) noexcept {
     for (int64_t i = 0; i < n; ++i) ++counts[index[i]];
   }
   for_element(y.dtype, [&]<class T>() {
-    const int64_t grain = grain_of(n * std::min(inner, kStrip));
-    c.parallel_for(outer * strips, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t task = begin; task < end; ++task) {
-        const int64_t o = task / strips, first = task % strips * kStrip;
-        const int64_t width = std::min(kStrip, inner - first);
-        T* to = y.as<T>() + o * size * inner + first;
-        reduce_strip(c, c.in(2).as<const T>() + o * n * inner + first, to, inner, width);
-        for (int64_t r = 0; rule.counts() && r < size; ++r)
-          for (int64_t j = 0; counts[r] > 0 && j < width; ++j)
-            to[r * inner + j] = divided(to[r * inner + j], counts[r] + (rule.include_self ? 1 : 0));
-      }
-    });
+    // Reduces rows [begin, end) of src, which go to rows [low, high) of y, in one strip.
+    const auto reduce = [&](int64_t o, int64_t strip, int64_t begin, int64_t end, int64_t low,
+                            int64_t high) {
+      const int64_t first = strip * kStrip, width = std::min(kStrip, inner - first);
+      T* to = y.as<T>() + o * size * inner + first;
+      Source<T> src{c.in(2).as<const T>() + (selects ? 0 : o * n * inner) + first};
+      if (selects) src.rows = c.in(3).as<const int64_t>();
+      if (c.has(4)) src.scale = c.in(4).as<const T>();
+      if (c.has(5)) src.kept = c.in(5).as<const bool>();
+      reduce_strip(rule, src, index, begin, end, to, inner, width);
+      for (int64_t r = low; rule.counts() && r < high; ++r)
+        for (int64_t j = 0; counts[r] > 0 && j < width; ++j)
+          to[r * inner + j] = divided(to[r * inner + j], counts[r] + (rule.include_self ? 1 : 0));
+    };
+    // Rows of y that sorted indices write are tasks, too: each has its own part of src.
+    if (outer == 1 && size > strips && std::is_sorted(index, index + n)) {
+      const int64_t grain = grain_of(std::max<int64_t>(1, n * inner / size));
+      c.parallel_for(size, grain, [&](int64_t low, int64_t high) {
+        const int64_t begin = std::lower_bound(index, index + n, low) - index;
+        const int64_t end = std::lower_bound(index + begin, index + n, high) - index;
+        for (int64_t strip = 0; strip < strips; ++strip) reduce(0, strip, begin, end, low, high);
+      });
+      return;
+    }
+    c.parallel_for(outer * strips, grain_of(n * std::min(inner, kStrip)),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t task = begin; task < end; ++task)
+                       reduce(task / strips, task % strips, 0, n, 0, size);
+                   });
   });
 }
 
@@ -364,6 +440,11 @@ constexpr KernelDef kKernels[] = {
      .run = scatter_run,
      .strided = 7},
     {.op = "index_reduce",
+     .name = "strips",
+     .prepare = prepare_index_reduce,
+     .run = index_reduce_run,
+     .strided = 1},
+    {.op = "index_select_reduce",
      .name = "strips",
      .prepare = prepare_index_reduce,
      .run = index_reduce_run,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that read or write elements by index, one element at a time, in row-major order.
 #include <algorithm>
+#include <limits>
 
 #include "kernels/reference/reference.h"
 
@@ -123,6 +124,27 @@ void index_reduce(const Call& c) {
   });
 }
 
+void index_select_reduce(const Call& c) {
+  const std::string& reduce = c.attrs.string("reduce");
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double left_out = reduce == "amax" ? -kInfinity : reduce == "amin" ? kInfinity : 0;
+  Sizes shape = c.in[2].shape;
+  shape[0] = c.in[3].shape[0];
+  Array src = c.in[2];
+  src.shape = shape;
+  src.values.assign(static_cast<size_t>(shape.count()), left_out);
+  for_positions(shape, [&](int64_t i, Sizes p) {
+    const int64_t k = p[0];
+    if (given(c, 5) && c.in[5].at(k) == 0) return;
+    p[0] = integer_at(c.in[3], k);
+    src.at(i) = c.in[2].at(flat(c.in[2].shape, p)) * (given(c, 4) ? c.in[4].at(k) : 1);
+  });
+  reduce_into(c, src, shape, [&](int64_t i, Sizes p) {
+    p[0] = integer_at(c.in[1], p[0]);
+    return Move{flat(c.in[0].shape, p), i};
+  });
+}
+
 void masked_scatter(const Call& c) {
   int64_t next = 0;
   for (int64_t i = 0; i < c.out[0].count(); ++i)
@@ -152,6 +174,7 @@ constexpr Row kRows[] = {
     {"one_hot", one_hot},
     {"scatter", scatter},
     {"index_reduce", index_reduce},
+    {"index_select_reduce", index_select_reduce},
     {"masked_scatter", masked_scatter},
     {"nonzero", nonzero},
     {"repeat_interleave", repeat_interleave},

@@ -30,6 +30,7 @@ constexpr Pass kAllPasses[] = {
     {.name = "norms", .run = find_norms, .makes = "layer_norm", .or_makes = "rms_norm"},
     {.name = "rope", .run = find_rope, .makes = "rope"},
     {.name = "fft", .run = find_real_fft, .makes = "fft_of_real", .or_makes = "fft_to_real"},
+    {.name = "gathers", .run = reduce_selected_rows, .makes = "index_select_reduce"},
     {.name = "vectors", .run = drop_vectors, .makes = "svdvals", .or_makes = "eigvalsh"},
     {.name = "attention", .run = find_attention, .makes = "attention"},
     {"batch_norm", fold_batch_norm},

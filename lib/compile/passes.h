@@ -50,6 +50,7 @@ Status find_activations(Graph& graph, const CompileContext& context);
 Status find_norms(Graph& graph, const CompileContext& context);
 Status find_rope(Graph& graph, const CompileContext& context);
 Status find_real_fft(Graph& graph, const CompileContext& context);
+Status reduce_selected_rows(Graph& graph, const CompileContext& context);
 Status drop_vectors(Graph& graph, const CompileContext& context);
 Status find_attention(Graph& graph, const CompileContext& context);
 Status fuse_epilogues(Graph& graph, const CompileContext& context);

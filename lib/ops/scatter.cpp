@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that write or accumulate elements at indices, in the order of the indices.
 #include <algorithm>
+#include <limits>
 
 #include "hg/op.h"
+#include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
 
@@ -196,6 +198,52 @@ Status index_reduce_grad(GradContext& c) {
   return {};
 }
 
+// y[index[i], ...] = table[rows[i], ...] * scale[i], reduced with the old element if kept[i]
+Status index_select_reduce_infer(InferContext& c) {
+  const TensorType& x = c.in(0);
+  const TensorType& table = c.in(2);
+  HG_TRY(check_reduce(c));
+  if (table.dtype != x.dtype || x.rank() == 0 || table.rank() != x.rank())
+    return c.fail("x is ", x, ", table is ", table);
+  for (int d = 1; d < x.rank(); ++d) {
+    const auto at = static_cast<size_t>(d);
+    if (!c.require_equal(table.shape[at], x.shape[at]))
+      return c.fail("x is ", x.shape, ", table is ", table.shape, ": they differ in dim ", d);
+  }
+  const DType dtypes[] = {i64, i64, i64, i64, x.dtype, boolean};
+  for (int i : {1, 3, 4, 5}) {
+    if (!c.has(i)) continue;
+    const TensorType& list = c.in(i);
+    if (list.dtype != dtypes[i] || list.rank() != 1 ||
+        !c.require_equal(list.shape[0], c.in(1).shape[0]))
+      return c.fail("input ", i, " is ", list, ", but must be ", dtypes[i], " with one dim of ",
+                    c.in(1).shape, " elements");
+  }
+  if ((c.has(4) || c.has(5)) && !is_float(x.dtype))
+    return c.fail("scale and kept need a table of floats, it is ", x.dtype);
+  c.out(0) = x;
+  return {};
+}
+
+Status index_select_reduce_expand(ExpandContext& c) {
+  Graph& g = c.graph();
+  Value src = g.call("index_select", {c.in(2), c.in(3)}, {{"dim", 0}});
+  Shape column(src.shape().size(), Dim(1));
+  column[0] = src.dim(0);
+  const std::string& reduce = c.attrs().string("reduce");
+  if (c.has(4)) src = mul(src, reshape(c.in(4), column));
+  if (c.has(5)) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const double fill = reduce == "amax" ? -kInfinity : reduce == "amin" ? kInfinity : 0;
+    src = where(reshape(c.in(5), column), src, number(src, fill));
+  }
+  c.set_out(
+      0,
+      g.call("index_reduce", {c.in(0), c.in(1), src},
+             {{"dim", 0}, {"reduce", reduce}, {"include_self", c.attrs().flag("include_self")}}));
+  return {};
+}
+
 // y = x, but the k-th element where mask is true is the k-th element of src
 Status masked_scatter_infer(InferContext& c) {
   const TensorType& x = c.in(0);
@@ -246,6 +294,15 @@ constexpr OpDef kOps[] = {
      .grad = index_reduce_grad,
      .expand = index_reduce_expand,
      .alias = 1},
+    // index_reduce along dim 0 of table[rows[i]] * scale[i]. Rows for which `kept` is false are
+    // left
+    // out; the reduction is then add, amax or amin. All lists: [n].
+    {.signature = "index_select_reduce(x, index, table, rows, scale?, kept?, reduce: str, "
+                  "include_self: bool = true) -> y",
+     .infer = index_select_reduce_infer,
+     .expand = index_select_reduce_expand,
+     .alias = 1,
+     .traits = kInternal},
     // A copy of x in which the k-th element where mask is true is the k-th element of src. mask:
     // bool, of x's shape.
     {.signature = "masked_scatter(x, mask, src) -> y",

@@ -53,7 +53,21 @@ std::vector<Sample> index() {
       all.push_back({.op = "index_reduce",
                      .inputs = {{.shape = {3, 5}}, indices({4}, {0, 2, 2, 0}), {.shape = {4, 5}}},
                      .attrs = attrs});
+      all.push_back({.op = "index_select_reduce",
+                     .inputs = {{.shape = {3, 5}},
+                                indices({4}, {0, 2, 2, 0}),
+                                {.shape = {6, 5}},
+                                indices({4}, {5, 1, 0, 5})},
+                     .attrs = {{"reduce", reduce}, {"include_self", include_self}}});
     }
+  all.push_back({.op = "index_select_reduce",
+                 .inputs = {{.shape = {3, 300}},
+                            indices({4}, {0, 0, 2, 2}),
+                            {.shape = {6, 300}},
+                            indices({4}, {5, 1, 0, 5}),
+                            {.shape = {4}},
+                            {.dtype = boolean, .shape = {4}, .values = {1, 0, 1, 1}}},
+                 .attrs = {{"reduce", "add"}}});
   all.push_back({.op = "masked_scatter",
                  .inputs = {{.shape = {2, 3}},
                             {.dtype = boolean, .shape = {2, 3}, .values = {1, 0, 1, 1, 0, 0}},
