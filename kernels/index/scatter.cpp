@@ -330,6 +330,33 @@ int64_t reduce_blocks(const Source<T>& src, int64_t begin, int64_t end, T* to, i
   return done;
 }
 
+// Row i of src goes to row index[i] of y.
+template <class T, class Reduction>
+void reduce_rows(const T* src, const int64_t* index, int64_t begin, int64_t end, T* y,
+                 int64_t inner, int64_t width, Reduction reduce) {
+  for (int64_t i = begin; inner == 1 && i < end; ++i)
+    y[index[i]] = combine(y[index[i]], src[i], reduce);
+  for (int64_t i = begin; inner != 1 && i < end; ++i)
+    combine_row(y + index[i] * inner, src + i * inner, width, reduce);
+}
+
+// Selected rows of src: neighbors that go to one row of y are summed in registers.
+template <class T, class Reduction>
+void reduce_selected(const Source<T>& src, const int64_t* index, int64_t begin, int64_t end, T* y,
+                     int64_t inner, int64_t width, Reduction reduce) {
+  for (int64_t i = begin, last = i; i < end; i = last) {
+    while (last < end && index[last] == index[i]) ++last;
+    T* to = y + index[i] * inner;
+    const int64_t done = reduce_blocks(src, i, last, to, inner, width, reduce);
+    for (int64_t k = i; done < width && k < last; ++k)
+      src.with_row(k, inner, [&](const T* from, const T* scale) {
+        if (scale == nullptr) return combine_row(to + done, from + done, width - done, reduce);
+        for (int64_t j = done; j < width; ++j)
+          to[j] = combine(to[j], combine(from[j], *scale, Reduce::prod), reduce);
+      });
+  }
+}
+
 // Rows [begin, end) of src.
 template <class T>
 void reduce_strip(const Rule& rule, const Source<T>& src, const int64_t* index, int64_t begin,
@@ -338,24 +365,10 @@ void reduce_strip(const Rule& rule, const Source<T>& src, const int64_t* index, 
   for (int64_t i = begin; fresh && i < end; ++i)
     std::fill_n(y + index[i] * inner, width, identity<T>(rule.reduce));
   with_reduce(rule.reduce, [&](auto reduce) {
-    if (src.rows == nullptr) {
-      for (int64_t i = begin; inner == 1 && i < end; ++i)
-        y[index[i]] = combine(y[index[i]], src.data[i], reduce);
-      for (int64_t i = begin; inner != 1 && i < end; ++i)
-        combine_row(y + index[i] * inner, src.data + i * inner, width, reduce);
-      return;
-    }
-    for (int64_t i = begin, last = i; i < end; i = last) {
-      while (last < end && index[last] == index[i]) ++last;
-      T* to = y + index[i] * inner;
-      const int64_t done = reduce_blocks(src, i, last, to, inner, width, reduce);
-      for (int64_t k = i; done < width && k < last; ++k)
-        src.with_row(k, inner, [&](const T* from, const T* scale) {
-          if (scale == nullptr) return combine_row(to + done, from + done, width - done, reduce);
-          for (int64_t j = done; j < width; ++j)
-            to[j] = combine(to[j], combine(from[j], *scale, Reduce::prod), reduce);
-        });
-    }
+    if (src.rows == nullptr)
+      reduce_rows(src.data, index, begin, end, y, inner, width, reduce);
+    else
+      reduce_selected(src, index, begin, end, y, inner, width, reduce);
   });
 }
 
