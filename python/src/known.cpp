@@ -134,6 +134,9 @@ PyTypeObject* torch_tensor() {
   k.tracing_state = torch.attr("_C").attr("_get_tracing_state");
   if (nb::hasattr(torch.attr("_C"), "_len_torch_dispatch_stack"))
     k.count_modes = torch.attr("_C").attr("_len_torch_dispatch_stack");
+  if (nb::hasattr(torch.attr("autograd"), "graph") &&
+      nb::hasattr(torch.attr("autograd").attr("graph"), "increment_version"))
+    k.increment_version = torch.attr("autograd").attr("graph").attr("increment_version");
   k.dispatch_of_tensors = type.attr("__torch_dispatch__");
   find_calls(k, torch);
   if (nb::hasattr(torch, "nn") && nb::hasattr(torch.attr("nn"), "Parameter"))

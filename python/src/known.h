@@ -47,6 +47,7 @@ struct Known {
   nb::object forward_ad;                         // the names of torch's module
   nb::object are_transforms_active, is_wrapped;  // of torch.func
   nb::object tracing_state;                      // of torch.jit.trace
+  nb::object increment_version;                  // tells autograd; null before torch 2.1
   nb::object count_modes;                        // of torch's dispatch; null before torch 2.0
   nb::object dispatch_of_tensors;                // __torch_dispatch__ of torch.Tensor
   TorchCalls calls;

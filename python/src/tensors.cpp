@@ -448,14 +448,13 @@ namespace {
 
 // Tells autograd that the tensor's memory is about to change.
 void announce_write(nb::handle tensor, const std::string& what) {
-  if (is_so(tensor, known().is_neg) || is_so(tensor, known().is_conj))
+  if (is_negated(tensor) || is_so(tensor, known().is_conj))
     raise(PyExc_ValueError, what +
                                 " is lazily negated or conjugated, so that its memory holds other "
                                 "numbers; pass its resolve_neg() or resolve_conj()");
-  const nb::object graph = nb::module_::import_("torch").attr("autograd").attr("graph");
-  if (!nb::hasattr(graph, "increment_version")) return;  // before torch 2.1
+  if (!known().increment_version.is_valid()) return;
   if (is_true(nb::steal(PyObject_CallMethod(tensor.ptr(), "is_inference", nullptr)))) return;
-  graph.attr("increment_version")(tensor);
+  known().increment_version(tensor);
 }
 
 }  // namespace
