@@ -174,6 +174,20 @@ TEST(Gradients, OfRunningProductsEndAtZeros) {
   EXPECT_EQ(evaluate(std::move(g), {{2, 0, 3, 0, HUGE_VAL}}), (std::vector<double>{1, 8, 0, 0, 0}));
 }
 
+// The derivatives of x1 x2 + x0 x2 + x0 x1, and for running products also of 1 + x1 + x0, at
+// (0, 5, 0).
+TEST(Gradients, OfGradientsOfProductsAreRightAtZeros) {
+  for (const bool running : {false, true}) {
+    Graph g;
+    const Value x = g.input("x", f64, {3});
+    const Value y = running ? g.call("cumprod", {x}, {{"dim", 0}}) : g.call("prod", {x});
+    g.output("", grad(sum(grad(sum(y), {x})[0]), {x})[0]);
+    ASSERT_TRUE(g.status().ok()) << g.status().message();
+    EXPECT_EQ(evaluate(std::move(g), {{0, 5, 0}}),
+              running ? (std::vector<double>{6, 1, 5}) : (std::vector<double>{5, 0, 5}));
+  }
+}
+
 TEST(Gradients, AreZeroWhereNothingDepends) {
   Graph g;
   const Value x = g.input("x", f64, {2}), z = g.input("z", f64, {2});

@@ -47,6 +47,22 @@ void run_total(const RunContext& c) noexcept {
   });
 }
 
+void run_linear_scan(const RunContext& c) noexcept {
+  for_float(c.in(0).dtype, [&]<class T>() {
+    const T *a = c.in(0).as<T>(), *b = c.in(1).as<T>();
+    T* y = c.out(0).as<T>();
+    each_line(c, [&](const Lines& lines, int64_t at) {
+      double total = 0;
+      for (int64_t i = 0; i < lines.length; ++i, at += lines.stride) {
+        const double next = static_cast<double>(wide(b[at]));
+        const double factor = static_cast<double>(wide(a[at]));
+        total = i == 0 || factor == 0 ? next : factor * total + next;
+        y[at] = narrowed<T>(total);
+      }
+    });
+  });
+}
+
 template <bool largest>
 void run_extreme(const RunContext& c) noexcept {
   for_type(c.in(0).dtype, [&](auto zero) {
@@ -94,6 +110,7 @@ void run_logcumsumexp(const RunContext& c) noexcept {
 constexpr KernelDef kKernels[] = {
     {.op = "cumsum", .name = "line", .prepare = prepare, .run = run_total<false>},
     {.op = "cumprod", .name = "line", .prepare = prepare, .run = run_total<true>},
+    {.op = "linear_scan", .name = "line", .prepare = prepare, .run = run_linear_scan},
     {.op = "cummax", .name = "line", .prepare = prepare, .run = run_extreme<true>},
     {.op = "cummin", .name = "line", .prepare = prepare, .run = run_extreme<false>},
     {.op = "logcumsumexp", .name = "line", .prepare = prepare, .run = run_logcumsumexp},

@@ -26,12 +26,25 @@ void scan_with(const Call& c) {
   }
 }
 
+void linear_scan(const Call& c) {
+  const Array &a = c.in[0], &b = c.in[1];
+  const int rank = a.shape.rank(), axis = c.attrs.axis("dim", rank);
+  int64_t stride = 1;
+  for (int d = axis + 1; d < rank; ++d) stride *= a.shape[d];
+  const int64_t length = rank > 0 ? a.shape[axis] : 1;
+  for (int64_t i = 0; i < a.count(); ++i) {
+    const bool starts = i / stride % length == 0 || a.at(i) == 0;
+    c.out[0].at(i) = b.at(i) + (starts ? 0 : a.at(i) * c.out[0].at(i - stride));
+  }
+}
+
 double larger(double a, double b) { return a > b ? a : b; }
 double smaller(double a, double b) { return a < b ? a : b; }
 
 constexpr Row kRows[] = {
     {"cumsum", scan_with<[](double a, double b) { return a + b; }>},
     {"cumprod", scan_with<[](double a, double b) { return a * b; }>},
+    {"linear_scan", linear_scan},
     {"cummax", scan_with<larger>},
     {"cummin", scan_with<smaller>},
     {"logcumsumexp",

@@ -8,6 +8,7 @@
 #include "hg/ops/compare.h"
 #include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
+#include "hg/ops/scan.h"
 #include "hg/ops/unary.h"
 #include "lib/graph/real.h"
 #include "lib/ops/reduce.h"
@@ -125,20 +126,52 @@ Status mean_grad(GradContext& c) {
   c.set_grad(0, expanded(kept(c, c.dout(0)) / element_count(c), c.in(0)));
   return {};
 }
-// dx = dy times the product of the other elements: by division if no element is 0. If exactly one
-// element is 0, only that element has a gradient.
+// The product of all elements before each along the last dim.
+Value product_before(const Value& x) {
+  const int dim = x.rank() - 1;
+  std::vector<Dim> pads(2 * static_cast<size_t>(x.rank()), Dim(0));
+  pads[static_cast<size_t>(2 * dim)] = 1;
+  Graph& g = *x.graph();
+  const Value wide = g.call("pad", {cumprod(x, dim)}, {{"pads", pads}, {"value", 1.0}});
+  return g.call("slice", {wide}, {{"dim", dim}, {"start", 0}, {"end", x.dim(dim)}});
+}
+// dx = dy times the product of the other elements, which is right at zeros, also in derivatives of
+// it. f16 and bf16 are multiplied in f32.
 Status prod_grad(GradContext& c) {
   const Value x = c.in(0);
   const std::vector<int> axes = axes_of(c);
-  std::vector<Dim> dims(axes.begin(), axes.end());
-  const Value is_zero = eq(x, number_like(x, 0));
-  const Value filled = where(is_zero, number_like(x, 1), x);
-  const Value others = prod(filled, dims, true);
-  const Value zeros = sum(cast(is_zero, x.dtype()), dims, true);
-  const Value nothing = number_like(x, 0);
-  const Value at_zero = where(eq(zeros, number_like(x, 1)), others, nothing);
-  const Value elsewhere = where(eq(zeros, nothing), others, nothing) / filled;
-  c.set_grad(0, kept(c, c.dout(0)) * where(is_zero, at_zero, elsewhere));
+  std::vector<Dim> order;
+  Shape shape, rest = reduced_shape(x.shape(), axes, false);
+  const auto is_reduced = [&](int d) {
+    return std::find(axes.begin(), axes.end(), d) != axes.end();
+  };
+  for (const bool reduced : {false, true})
+    for (int d = 0; d < x.rank(); ++d)
+      if (is_reduced(d) == reduced) order.emplace_back(d);
+  Dim size = 1;
+  for (const Dim& d : order) {
+    shape.push_back(x.dim(static_cast<int>(d.constant())));
+    if (is_reduced(static_cast<int>(d.constant()))) size = size * shape.back();
+  }
+  rest.push_back(size);
+  std::vector<Dim> back(order.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    back[static_cast<size_t>(order[i].constant())] = static_cast<int64_t>(i);
+  Graph& g = c.graph();
+  const auto reshaped = [&](const Value& v, const Shape& to) {
+    return g.call("reshape", {v}, {{"shape", to}});
+  };
+  const auto permuted = [&](const Value& v, const std::vector<Dim>& dims) {
+    return g.call("permute", {v}, {{"dims", dims}});
+  };
+  const Value wide = cast(x, x.dtype() == f64 ? f64 : f32);
+  const Value lines = reshaped(permuted(wide, order), rest);
+  const auto turned = [&](const Value& v) {
+    return g.call("flip", {v}, {{"dims", std::vector<Dim>{Dim(v.rank() - 1)}}});
+  };
+  const Value others = product_before(lines) * turned(product_before(turned(lines)));
+  const Value placed = permuted(reshaped(others, shape), back);
+  c.set_grad(0, cast(kept(c, c.dout(0)) * cast(placed, x.dtype()), x.dtype()));
   return {};
 }
 // Equal elements with the extreme value share dy.

@@ -17,6 +17,10 @@ std::vector<Sample> scan() {
     for (DType dtype : {i64, i32, i16, i8, u8, boolean})
       s.push_back({op, {{dtype, {5, 9}, 0, dtype == boolean ? 1.0 : 2.0}}, {{"dim", 1}}});
   }
+  for (int dim : {0, 1, -1})
+    s.push_back({"linear_scan", {{f32, {3, 5, 7}, -1, 1}, {f32, {3, 5, 7}}}, {{"dim", dim}}, 1e-5});
+  s.push_back({"linear_scan", {{f32, {}}, {f32, {}}}, {{"dim", 0}}});
+  s.push_back({"linear_scan", {{f64, {3, 0}}, {f64, {3, 0}}}, {{"dim", 1}}});
   s.push_back({"cumprod", {{f32, {6}, 0, 0, {1.5, 2, 0, 3, 0, 2}}}, {{"dim", 0}}});
   return s;
 }
