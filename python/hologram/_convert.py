@@ -71,6 +71,13 @@ def _is_torch_script(path):
         return False
 
 
+def _has_packed_weights(torch, module):
+    """Whether layers of torch.ao.nn.quantized are among the modules."""
+    return not isinstance(module, torch.jit.ScriptModule) and any(
+        isinstance(value, torch.ScriptObject) and "quantized" in str(value._type()) for each in module.modules()
+        for value in vars(each).values())  # fmt: skip
+
+
 def program_of(path):
     """The hg-convert that a file needs: a path, or None for the converter in this process."""
     found = converter() if _is_torch_script(path) or not hasattr(_core, "convert_file") else None
@@ -106,6 +113,11 @@ def convert(module_or_path, example_inputs=None, dynamic=None, *, example_kwargs
     if example_inputs is None and example_kwargs is None:
         raise TypeError("a module is converted with example_inputs: the arguments of a call")
     args = example_inputs if isinstance(example_inputs, tuple) else () if example_inputs is None else (example_inputs,)
+    if _has_packed_weights(torch, module_or_path):  # torch.export cannot capture them
+        if example_kwargs:
+            raise TypeError("a quantized module is converted with example_inputs in their order, without example_kwargs")
+        with torch.no_grad():
+            module_or_path = torch.jit.trace(module_or_path, args, check_trace=False)
     if isinstance(module_or_path, torch.jit.ScriptModule):
         if example_kwargs:
             raise TypeError("a ScriptModule is converted with example_inputs in their order, without example_kwargs")

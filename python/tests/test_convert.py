@@ -419,6 +419,21 @@ def test_a_script_module_in_memory(tmp_path):
         hg.convert(module, None, example_kwargs={"x": x})
 
 
+def test_modules_with_packed_weights_are_traced():
+    from torch.ao import quantization
+
+    if converter() is None:
+        pytest.skip("there is no hg-convert that reads TorchScript")
+    torch.manual_seed(0)
+    net = quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(8, 5), torch.nn.ReLU()).eval(), {torch.nn.Linear})
+    x = torch.randn(4, 8)
+    model = hg.convert(net, x, dynamic="n")
+    for given in (x, torch.randn(2, 8)):
+        torch.testing.assert_close(model(given), net(given), rtol=1e-5, atol=1e-5)
+    with pytest.raises(TypeError, match="a quantized module is converted with example_inputs"):
+        hg.convert(net, None, example_kwargs={"input": x})
+
+
 class OfDict(torch.nn.Module):
     def __init__(self):
         super().__init__()
