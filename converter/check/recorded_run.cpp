@@ -28,8 +28,7 @@ at::Tensor places_of(const at::Tensor& tensor) {
   return at::arange(count).as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
 }
 
-// Whether an element of `read` is overwritten while computing another element than the one it is
-// read for.
+// Whether computing one element overwrites an element of `read` that a different element needs.
 bool lies_across(const at::Tensor& written, const at::Tensor& read) {
   if (!written.has_storage() || !read.has_storage() || !written.is_alias_of(read)) return false;
   if (written.numel() == 0 || read.numel() == 0 || written.itemsize() != read.itemsize() ||

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over any dims: sum mean prod amax amin all any argmax argmin max min var std norm.
 //
-// One driver supports any strides, by rows or by columns, and splits the work. Elements stored in
-// another type than the reducers (reducers.h) read are converted block by block; elements of a
-// pointwise program are computed block by block. Long reductions are split into chunks of fixed
-// length, so results do not depend on the threads.
+// One driver supports any strides, by rows or by columns, and splits the work. Elements whose
+// type no reducer (reducers.h) reads are converted block by block; elements of a pointwise program
+// are computed block by block. Long reductions are split into chunks of fixed length, so results do
+// not depend on the threads.
 #include <algorithm>
 #include <cstddef>
 #include <limits>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeps a decoder's past outside its session, for models that make_stateful() does not support.
-// Each run reads it from one buffer and writes the present to another; then the buffers are
-// swapped.
+// Each run reads the past from one buffer and writes the present to a second one. Then the buffers
+// are swapped.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace hg {
 
 class PastBuffers {
  public:
-  // The values must exist. Fails if an input is not floats [batch, heads, past, dim], or if an
-  // output has another dtype than its input.
+  // The values must exist. Fails if an input is not floats [batch, heads, past, dim], or if the
+  // dtypes of an input and its output differ.
   static Result<PastBuffers> create(const Graph& graph, const std::vector<CarriedValue>& carried);
 
   void start(int64_t batch);
