@@ -82,25 +82,32 @@ TEST(Inputs, WithoutElementsPointSomewhere) {
 
 // -- Sizes --------------------------------------------------------------------------------------
 
+Result<Bindings> bound(const Graph& graph, const SizeSources& sources, const Bindings& outer = {}) {
+  BoundSizes sizes;
+  sizes.set_outer(outer);
+  HG_TRY(sizes.bind(graph, sources));
+  return sizes.all();
+}
+
 TEST(BindSizes, TakesEachSymbolFromWhereItStands) {
   const Graph g = two_inputs();
   std::vector<float> x = ramp(24);
   std::vector<Tensor> inputs = {view(x, {3, 4}), Tensor()};
   const std::pair<std::string, int64_t> m[] = {{"m", 5}}, n[] = {{"n", 7}}, k[] = {{"k", 1}};
-  expect_message(bind_sizes(g, {.inputs = inputs}).status(), Code::invalid_argument,
+  expect_message(bound(g, {.inputs = inputs}).status(), Code::invalid_argument,
                  "the size 'm' is not known");
-  const Bindings fallback = must(bind_sizes(g, {.inputs = inputs, .fallback = m}));
+  const Bindings fallback = must(bound(g, {.inputs = inputs, .fallback = m}));
   EXPECT_EQ(fallback.find("n"), 3);
   EXPECT_EQ(fallback.find("m"), 5);
-  expect_message(bind_sizes(g, {.inputs = inputs, .dims = n, .fallback = m}).status(),
+  expect_message(bound(g, {.inputs = inputs, .dims = n, .fallback = m}).status(),
                  Code::invalid_argument, "the size 'n' is 7 in one place and 3 in another");
-  expect_message(bind_sizes(g, {.inputs = inputs, .dims = k, .fallback = m}).status(),
+  expect_message(bound(g, {.inputs = inputs, .dims = k, .fallback = m}).status(),
                  Code::invalid_argument, "the model has no size 'k'");
   Bindings outer;
   ASSERT_TRUE(outer.bind("m", 2).ok());
-  EXPECT_EQ(bind_sizes(g, {.inputs = inputs, .fallback = m, .outer = &outer})->find("m"), 2);
+  EXPECT_EQ(bound(g, {.inputs = inputs, .fallback = m}, outer)->find("m"), 2);
   inputs[1] = view(x, {3, 6});
-  EXPECT_EQ(bind_sizes(g, {.inputs = inputs, .fallback = m})->find("m"), 6);
+  EXPECT_EQ(bound(g, {.inputs = inputs, .fallback = m})->find("m"), 6);
 }
 
 // Inputs whose sizes are sums of multiples of symbols. A sum with one unknown is solved, and the
@@ -123,13 +130,20 @@ TEST(BindSizes, SolvesExpressionsOfOneSymbol) {
       g.input(str_cat("x_", symbol), f32, {dim});
       inputs.push_back(view(&element, f32, {*dim.evaluate(truth)}));
     }
-    const Bindings found = must(bind_sizes(g, {.inputs = inputs}));
+    BoundSizes sizes;
+    ASSERT_TRUE(sizes.bind(g, {.inputs = inputs}).ok());
+    const Bindings found = sizes.all();
     for (const char* symbol : {"a", "b", "c"})
       EXPECT_EQ(found.find(symbol), truth.find(symbol)) << trial;
     inputs[2].shape[0] += 1;  // a different size: another solution, or none
-    const Result<Bindings> other = bind_sizes(g, {.inputs = inputs});
+    const Result<Bindings> other = bound(g, {.inputs = inputs});
     if (other.ok()) {
       EXPECT_NE(other->find("c"), truth.find("c"));
+    }
+    // Sizes that were bound before give the same.
+    EXPECT_EQ(sizes.bind(g, {.inputs = inputs}).ok(), other.ok());
+    if (other.ok()) {
+      EXPECT_EQ(sizes.all(), *other);
     }
   }
 }

@@ -8,7 +8,6 @@
 #include "lib/graph/rewrite.h"
 #include "lib/graph/symbols.h"
 #include "lib/parallel/threads.h"
-#include "lib/run/sizes.h"
 
 namespace hg {
 namespace {
@@ -170,29 +169,6 @@ void Engine::release_memory() {
   for (const auto& control : controls_)
     if (control != nullptr)
       for (const auto& body : control->bodies()) body->release_memory();
-}
-
-void Engine::set_outer_sizes(const Bindings& sizes) {
-  if (sizes == outer_sizes_) return;
-  outer_sizes_ = sizes;
-  outer_sizes_changed_ = true;
-}
-
-Status Engine::bind_inputs(std::span<const std::pair<std::string, int64_t>> dims) {
-  const bool is_inner = !outer_sizes_.empty() || !compiled_->outer_symbols.empty();
-  if (has_origins_ && dims.empty() && !is_inner &&
-      bind_again(graph_, inputs_.tensors(), size_origins_, sizes_))
-    return {};
-  has_origins_ = false;
-  HG_TRY_ASSIGN(sizes_, bind_sizes(graph_,
-                                   {.inputs = inputs_.tensors(),
-                                    .dims = dims,
-                                    .fallback = options_.dims,
-                                    .outer = &outer_sizes_,
-                                    .outer_symbols = compiled_->outer_symbols},
-                                   &size_origins_));
-  has_origins_ = dims.empty();
-  return {};
 }
 
 }  // namespace hg

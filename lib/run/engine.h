@@ -51,8 +51,7 @@ class Engine {
   // Sets all inputs to zeros of these sizes. The caller must keep the returned tensors while it
   // runs.
   Result<std::vector<TensorData>> give_zeros(const Bindings& sizes);
-  // Sizes of the enclosing graph, for symbols that the inputs do not determine.
-  void set_outer_sizes(const Bindings& sizes);
+  void set_outer_sizes(const Bindings& sizes) { sizes_.set_outer(sizes); }
   // Plans the first part for the sizes of the inputs and for `dims`.
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
   Status run(const std::stop_token& stop = {}, RunProgress* progress = nullptr);
@@ -119,8 +118,6 @@ class Engine {
 
   // -- Plans --------------------------------------------------------------------------------------
 
-  // Sets sizes_.
-  Status bind_inputs(std::span<const std::pair<std::string, int64_t>> dims);
   // Returns the plan for the sizes of the inputs; makes it if needed.
   Status plan_for_inputs();
   // Returns a part for these sizes; makes it if needed.
@@ -201,16 +198,11 @@ class Engine {
   Inputs inputs_;
   BoundOutputs outputs_;
   States states_;
-  Bindings sizes_;  // that the inputs and `dims` were last bound to
-  std::vector<SizeOrigin> size_origins_;
-  bool has_origins_ = false;  // whether size_origins_ suit bind_again()
-  Bindings outer_sizes_;
-  bool outer_sizes_changed_ = false;
+  BoundSizes sizes_;
   PlansBySize plans_;
   std::vector<ReadyPlan*> parts_;  // of the last plan or run, in order
   Arenas arenas_;
   bool is_as_compiled_ = true;                         // no node was expanded since
-  int range_failures_ = 0;                             // in a row
   std::optional<Stepping> stepping_;                   // a run in single steps
   int64_t generation_ = 0;                             // counts changes of addresses
   std::vector<std::unique_ptr<Control>> controls_;     // per node

@@ -34,28 +34,31 @@ std::string places_of(const Guard& guard, const Graph& graph) {
 
 Status Engine::plan(std::span<const std::pair<std::string, int64_t>> dims) {
   stepping_.reset();
-  HG_TRY(bind_inputs(dims));
+  HG_TRY(sizes_.bind(graph_, {.inputs = inputs_.tensors(),
+                              .dims = dims,
+                              .fallback = options_.dims,
+                              .outer_symbols = compiled_->outer_symbols}));
   parts_.clear();
   has_run_ = false;
-  HG_TRY_ASSIGN(ReadyPlan* const first, part(0, sizes_, nullptr));
+  HG_TRY_ASSIGN(ReadyPlan* const first, part(0, sizes_.all(), nullptr));
   parts_.push_back(first);
   inputs_.settle();
-  outer_sizes_changed_ = false;
+  sizes_.settle();
   return {};
 }
 
 Status Engine::plan_for_inputs() {
-  if (ReadyPlan* const known = plans_.find_first(inputs_.tensors(), outer_sizes_)) {
+  if (ReadyPlan* const known = plans_.find_first(inputs_.tensors(), sizes_.outer())) {
     parts_.assign(1, known);
     inputs_.settle();
-    outer_sizes_changed_ = false;
+    sizes_.settle();
     return {};
   }
   HG_TRY(plan({}));
   ReadyPlan& made = *parts_.front();
   made.input_shapes.clear();
   for (const Tensor& input : inputs_.tensors()) made.input_shapes.push_back(input.shape);
-  made.outer_sizes = outer_sizes_;
+  made.outer_sizes = sizes_.outer();
   return {};
 }
 

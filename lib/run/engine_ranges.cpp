@@ -13,7 +13,6 @@ namespace {
 
 constexpr int64_t kLeastBucket = 3;                   // smaller sizes have separate plans
 constexpr int64_t kLargestBucket = int64_t{1} << 30;  // so have larger sizes
-constexpr int kMostFailures = 2;                      // in a row; then ranges are not tried
 
 // The sizes up to the next power of two.
 SizeInterval bucket_of(int64_t size) {
@@ -63,7 +62,7 @@ void end_where_allowed(const Graph& graph, const Bindings& bindings,
 std::vector<SizeInterval> Engine::ranges_for(size_t index, const Bindings& bindings,
                                              const ReadyPlan* previous) const {
   if (device_ != nullptr || only_plan_ != nullptr || options_.autotune ||
-      !options_.tuning.empty() || range_failures_ >= kMostFailures)
+      !options_.tuning.empty() || !plans_.may_have_ranges())
     return {};
   std::vector<SizeInterval> ranges;
   bool any = false;
@@ -118,7 +117,7 @@ Result<ReadyPlan*> Engine::ranged_part(size_t index, const Bindings& bindings,
     HG_TRY(refill_plan(own, ready->plan, false, ready->refills, result));
     fits = result.fits && !(result.has_grown && options_.memory_limit > 0);
   }
-  range_failures_ = fits ? 0 : range_failures_ + 1;
+  plans_.tried_range(fits);
   if (!fits) return static_cast<ReadyPlan*>(nullptr);
   HG_TRY(fill_packed(ready->plan, packs.found()));
   ready->continue_from(previous);

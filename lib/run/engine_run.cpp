@@ -52,7 +52,8 @@ Status Engine::begin_run() {
   stepping_.reset();
   HG_TRY(inputs_.gather());
   has_run_ = false;
-  if (inputs_.has_new_shapes() || outer_sizes_changed_ || parts_.empty()) HG_TRY(plan_for_inputs());
+  if (inputs_.has_new_shapes() || sizes_.has_new_outer() || parts_.empty())
+    HG_TRY(plan_for_inputs());
   HG_TRY(states_.check_past(graph_, bindings()));
   fetched_.clear();
   parts_.resize(1);

@@ -26,6 +26,9 @@ class PlansBySize {
   // If the part is at its limit, evicts its least recently used plan, and plans of later parts that
   // continue it.
   ReadyPlan* add(size_t part, std::unique_ptr<ReadyPlan> plan);
+  // Counts plans for ranges that failed; after two in a row, ranges are not tried any more.
+  void tried_range(bool fits) { range_failures_ = fits ? 0 : range_failures_ + 1; }
+  bool may_have_ranges() const { return range_failures_ < 2; }
   void clear() { parts_.clear(); }
   bool empty() const { return parts_.empty(); }
   std::span<const std::vector<std::unique_ptr<ReadyPlan>>> all() const { return parts_; }
@@ -40,6 +43,7 @@ class PlansBySize {
 
   std::vector<std::vector<std::unique_ptr<ReadyPlan>>> parts_;
   mutable int64_t uses_ = 0;
+  int range_failures_ = 0;  // in a row
 };
 
 }  // namespace hg

@@ -38,8 +38,13 @@ Status bind_expression(const Dim& dim, int64_t size, Bindings& bindings) {
 
 class SizeBinder {
  public:
-  SizeBinder(const Graph& graph, const SizeSources& sources, std::vector<SizeOrigin>* origins)
-      : graph_(graph), sources_(sources), origins_(origins), symbols_(graph.symbols()) {}
+  SizeBinder(const Graph& graph, const SizeSources& sources, const Bindings& outer,
+             std::vector<SizeOrigin>& origins)
+      : graph_(graph),
+        sources_(sources),
+        outer_(outer),
+        origins_(origins),
+        symbols_(graph.symbols()) {}
 
   Result<Bindings> bind() {
     for (const auto& [symbol, value] : sources_.dims) HG_TRY(bind(symbol, value));
@@ -47,26 +52,21 @@ class SizeBinder {
     // is still unknown.
     HG_TRY(bind_inputs(true));
     for (const std::string& symbol : symbols_)
-      if (const auto size = outer(symbol); size && !bindings_.find(symbol))
+      if (const auto size = outer_.find(symbol); size && !bindings_.find(symbol))
         HG_TRY(bind(symbol, *size));
     HG_TRY(bind_inputs(false));
     for (const std::string& symbol : sources_.outer_symbols)
-      if (const auto size = outer(symbol)) HG_TRY(bindings_.bind(symbol, *size));
+      if (const auto size = outer_.find(symbol)) HG_TRY(bindings_.bind(symbol, *size));
     for (const auto& [symbol, value] : sources_.fallback)
       if (!bindings_.find(symbol)) HG_TRY(bind(symbol, value));
     for (const std::string& symbol : symbols_)
       HG_CHECK(bindings_.find(symbol), "the size '", symbol,
                "' is not known; set the input that has it, or give it in `dims`");
-    if (origins_ != nullptr) origins_->resize(bindings_.all().size());
+    origins_.resize(bindings_.all().size());
     return std::move(bindings_);
   }
 
  private:
-  auto outer(const std::string& symbol) const -> decltype(Bindings().find(symbol)) {
-    if (sources_.outer == nullptr) return {};
-    return sources_.outer->find(symbol);
-  }
-
   Status bind(std::string_view symbol, int64_t value) {
     HG_CHECK(std::find(symbols_.begin(), symbols_.end(), symbol) != symbols_.end(),
              "the model has no size '", symbol, "'");
@@ -89,9 +89,9 @@ class SizeBinder {
         if (!status.ok())
           return invalid_argument("input '", info.name, "' of shape ", input.shape,
                                   " does not fit ", info.type, ": ", status.message());
-        if (origins_ == nullptr || bindings_.all().size() == before) continue;
-        origins_->resize(before);
-        origins_->push_back({static_cast<int32_t>(i), d});
+        if (bindings_.all().size() == before) continue;
+        origins_.resize(before);
+        origins_.push_back({static_cast<int32_t>(i), d});
       }
     }
     return {};
@@ -99,19 +99,14 @@ class SizeBinder {
 
   const Graph& graph_;
   const SizeSources& sources_;
-  std::vector<SizeOrigin>* const origins_;
+  const Bindings& outer_;
+  std::vector<SizeOrigin>& origins_;
   std::vector<std::string> symbols_;
   Bindings bindings_;
 };
 
-}  // namespace
-
-Result<Bindings> bind_sizes(const Graph& graph, const SizeSources& sources,
-                            std::vector<SizeOrigin>* origins) {
-  if (origins != nullptr) origins->clear();
-  return SizeBinder(graph, sources, origins).bind();
-}
-
+// Binds the sizes of other inputs in place, without allocating. Other sources must be unchanged.
+// Returns false if it is not certain that a SizeBinder would give the same.
 bool bind_again(const Graph& graph, std::span<const Tensor> inputs,
                 std::span<const SizeOrigin> origins, Bindings& bindings) {
   if (origins.size() != bindings.all().size()) return false;
@@ -150,6 +145,26 @@ bool bind_again(const Graph& graph, std::span<const Tensor> inputs,
     }
   }
   return true;
+}
+
+}  // namespace
+
+void BoundSizes::set_outer(const Bindings& sizes) {
+  if (sizes == outer_) return;
+  outer_ = sizes;
+  has_new_outer_ = true;
+}
+
+Status BoundSizes::bind(const Graph& graph, const SizeSources& sources) {
+  const bool is_inner = !outer_.empty() || !sources.outer_symbols.empty();
+  if (has_origins_ && sources.dims.empty() && !is_inner &&
+      bind_again(graph, sources.inputs, origins_, sizes_))
+    return {};
+  has_origins_ = false;
+  origins_.clear();
+  HG_TRY_ASSIGN(sizes_, SizeBinder(graph, sources, outer_, origins_).bind());
+  has_origins_ = sources.dims.empty();
+  return {};
 }
 
 }  // namespace hg

@@ -16,8 +16,7 @@ struct SizeSources {
   std::span<const Tensor> inputs = {};              // null data if not set
   Dims dims = {};                                   // must agree with the inputs
   Dims fallback = {};                               // for symbols that nothing else determines
-  const Bindings* outer = nullptr;                  // of the enclosing graph
-  std::span<const std::string> outer_symbols = {};  // known only to that graph
+  std::span<const std::string> outer_symbols = {};  // known only to the enclosing graph
 };
 
 // The dim of an input that determined the size of a symbol; input -1: another source.
@@ -25,14 +24,26 @@ struct SizeOrigin {
   int32_t input = -1, dim = 0;
 };
 
-// Binds each symbol of the graph once. Fails if two sources differ or a symbol has no value.
-// `origins`, if not null, is set to one entry per binding.
-Result<Bindings> bind_sizes(const Graph& graph, const SizeSources& sources,
-                            std::vector<SizeOrigin>* origins = nullptr);
+class BoundSizes {
+ public:
+  // Sizes of the enclosing graph, for symbols that the inputs do not determine.
+  void set_outer(const Bindings& sizes);
+  const Bindings& outer() const { return outer_; }
+  // Whether outer() has changed since settle().
+  bool has_new_outer() const { return has_new_outer_; }
+  void settle() { has_new_outer_ = false; }
 
-// Binds the sizes of other inputs in place, without allocating. Other sources must be unchanged.
-// Returns false if it is not certain that bind_sizes() would give the same; call that then.
-bool bind_again(const Graph& graph, std::span<const Tensor> inputs,
-                std::span<const SizeOrigin> origins, Bindings& bindings);
+  // Binds each symbol of the graph once. Fails if two sources differ or a symbol has no value. A
+  // call allocates nothing if only the sizes of inputs have changed since the last call.
+  Status bind(const Graph& graph, const SizeSources& sources);
+  // Valid after a bind() that succeeded.
+  const Bindings& all() const { return sizes_; }
+
+ private:
+  Bindings sizes_, outer_;
+  std::vector<SizeOrigin> origins_;  // one per binding
+  bool has_origins_ = false;         // whether only inputs may have changed since they were found
+  bool has_new_outer_ = false;
+};
 
 }  // namespace hg
