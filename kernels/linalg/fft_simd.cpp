@@ -267,6 +267,8 @@ constexpr FftCopyTable kCopyTable = {copy<load_one>, copy<store_one>};
 // Numbers of four lines.
 struct Four {
   Quad re, im;
+  HWY_INLINE Four() {}  // an implicit constructor would not be compiled for the instruction set
+  HWY_INLINE Four(Quad real, Quad imaginary) : re(real), im(imaginary) {}
 };
 HWY_INLINE Four four_at(const FftCopy& f, int64_t i, int64_t l) {
   const QuadTag d;
