@@ -6,7 +6,7 @@ set(HG_OPS "" CACHE STRING "Models (.hgm) whose ops alone the library holds; emp
 
 # hg_chosen_ops(TARGET): defines HG_CHOSEN for TARGET and writes hg_chosen.h (lib/table/holds.h).
 function(hg_chosen_ops target)
-  set(sets plain ${HG_SIMD_TARGETS})
+  set(sets plain neon ${HG_SIMD_TARGETS})
   list(JOIN sets | sets)
   set(names "")
   set(ops "")

@@ -57,7 +57,7 @@ class Bf16Product : test::Chance {
     fill(bias_, is_conv ? w_shape_[0] : is_linear_ ? w_shape_[0] : w_shape_[1], false);
     const Isa best = chosen_isa();
     for (const Isa isa : kIsas) {
-      if (isa > best || (isa < best && !chance(30))) continue;
+      if (!supports(isa) || (isa < best && !chance(30))) continue;
       SCOPED_TRACE(to_string(isa));
       limit_isa(isa);
       has_pairs_ = kernels::pair_table() != nullptr;

@@ -112,7 +112,8 @@ void check_dtype(const Sample& sample, DType floats) {
   // Every variant with every instruction set of this processor; 16-bit kernels share them.
   const Isa best = chosen_isa();
   for (Isa isa : kIsas) {
-    if (isa > best || (isa < best && (best_isa_only || (floats != f32 && floats != f16)))) continue;
+    if (!supports(isa) || (isa < best && (best_isa_only || (floats != f32 && floats != f16))))
+      continue;
     const LimitedIsa limited(isa);
     for (const KernelDef* kernel : Registry::built_in().kernels(sample.op, Device::cpu)) {
       SessionOptions options = on_threads(1);

@@ -29,7 +29,7 @@ constexpr int64_t kCopied = 16;       // bytes per copy, which may exceed an end
 // Quads are used if the total is at most this many times the quads of all weights: without VNNI, a
 // quad takes the time of 1.1 pairs.
 constexpr double kMostQuads = 1.6;
-constexpr int64_t kLeastPadded = 16;      // channels of a group, if they are no multiple of 4
+constexpr int64_t kLeastPadded = 16;  // channels of a group, if they are no multiple of 4
 constexpr int64_t kMostTapsOfThree = 25;
 constexpr int64_t kLeastShared = 400000;  // products of a convolution that is worth sharing
 // Planes for each element of a row are used if without them the product takes more than this many
@@ -61,7 +61,7 @@ struct ConvInteger {
   int64_t tiles = 1, tile = 0;   // of an image's group; columns of the largest
   std::vector<int64_t> first_o;  // of each part of a group's output channels, and the end
   int64_t lanes = 1, slot_bytes = 0, row_at = 0, pieces_at = 0, sums_at = 0;  // of a slot
-  int64_t starts_at = 0, images_at = 0, lines_at = 0, packed_at = 0;  // in the workspace
+  int64_t starts_at = 0, images_at = 0, lines_at = 0, packed_at = 0;          // in the workspace
 
   int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
   int64_t data_at() const { return slot_step(s.o * 4); }
@@ -229,8 +229,7 @@ void pack(PrepareContext& c, ConvInteger& g) {
   lay_out(g, false);
   // Three channels of a small kernel are packed as a fourth of zeros in less time than as patches.
   const bool is_first = s.group_c() == 3 && s.kernel_size() <= kMostTapsOfThree;
-  if (takes_quads && !g.plain &&
-      (s.group_c() % 4 == 0 || s.group_c() >= kLeastPadded || is_first))
+  if (takes_quads && !g.plain && (s.group_c() % 4 == 0 || s.group_c() >= kLeastPadded || is_first))
     lay_out_quads(g);
   if (!c.is_constant(1) || (c.has(3) && !c.is_constant(3)) || s.o * g.depth == 0 || c.low_memory())
     return lay_out(g, false);
@@ -413,10 +412,11 @@ void run(const RunContext& c) noexcept {
   }
   auto* const starts = reinterpret_cast<int32_t*>(workspace + g.starts_at);
   const bool is_signed = c.in(0).dtype == DType::i8, quads = g.has_quads();
-  // Quads read bytes of x as u8, pairs as i8.
-  const uint8_t flip = is_signed == quads ? 128 : 0;
+  // Pairs read bytes of x as i8, quads as u8 unless the table says otherwise.
+  const bool as_unsigned = quads && !g.table->signed_quads;
+  const uint8_t flip = is_signed == as_unsigned ? 128 : 0;
   conv_integer_starts(c, s.o, reinterpret_cast<const int32_t*>(packed),
-                      quads ? (is_signed ? 128 : 0) : (is_signed ? 0 : -128), starts);
+                      as_unsigned ? (is_signed ? 128 : 0) : (is_signed ? 0 : -128), starts);
   const auto* const weight = reinterpret_cast<const int16_t*>(packed + g.data_at());
   const auto* const x = c.in(0).as<uint8_t>();
   auto* const images = reinterpret_cast<uint8_t*>(workspace + g.images_at);

@@ -213,7 +213,7 @@ struct AsBytes {
 
 constexpr int64_t kAhead = 2048;  // bytes of weights to prefetch, which often come from memory
 
-template <bool kVnni, int kRows, int kVectors>
+template <bool kDot, int kRows, int kVectors>
 HWY_INLINE void add_quad(const uint8_t* panel, const int8_t* a, V32 (&sum)[kRows][kVectors]) {
   V32 x[kVectors];
 #pragma GCC unroll 2
@@ -223,11 +223,11 @@ HWY_INLINE void add_quad(const uint8_t* panel, const int8_t* a, V32 (&sum)[kRows
   for (int i = 0; i < kRows; ++i) {
     const V32 w = hn::BitCast(D32(), pair_at(a + 4 * i));
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sum[i][v] = add_quads<kVnni>(sum[i][v], x[v], w);
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = add_quads<kDot>(sum[i][v], x[v], w);
   }
 }
 
-template <bool kVnni, int kRows, int kVectors>
+template <bool kDot, int kRows, int kVectors>
 HWY_INLINE void add_all_quads(const QuadPlaces& places, const int8_t* HWY_RESTRICT a,
                               const uint8_t* HWY_RESTRICT x, const int32_t* start,
                               V32 (&sum)[kRows][kVectors]) {
@@ -238,17 +238,17 @@ HWY_INLINE void add_all_quads(const QuadPlaces& places, const int8_t* HWY_RESTRI
   const int32_t* const offset = places.offset;
   for (int64_t q = 0; q < places.whole; ++q, a += 4 * kRows) {
     __builtin_prefetch(a + kAhead);
-    add_quad<kVnni>(x + int64_t{offset[q]} * 4, a, sum);
+    add_quad<kDot>(x + int64_t{offset[q]} * 4, a, sum);
   }
   for (int64_t q = 0; q < places.more; ++q, a += 4 * kRows)
-    add_quad<kVnni>(x + int64_t{offset[places.index[q]]} * 4, a, sum);
+    add_quad<kDot>(x + int64_t{offset[places.index[q]]} * 4, a, sum);
 }
 
-template <bool kVnni, int kRows, int kVectors>
+template <bool kDot, int kRows, int kVectors>
 void quad_block(const QuadPlaces& places, const int8_t* a, const uint8_t* x, int32_t* sums,
                 int64_t sums_row) {
   V32 sum[kRows][kVectors];
-  add_all_quads<kVnni>(places, a, x, nullptr, sum);
+  add_all_quads<kDot>(places, a, x, nullptr, sum);
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
@@ -258,20 +258,19 @@ void quad_block(const QuadPlaces& places, const int8_t* a, const uint8_t* x, int
 
 using QuadBlock = void (*)(const QuadPlaces& places, const int8_t* a, const uint8_t* x,
                            int32_t* sums, int64_t sums_row);
-template <bool kVnni, int kVectors, int... kIndex>
+template <bool kDot, int kVectors, int... kIndex>
 constexpr std::array<QuadBlock, kMr> quad_blocks_of(std::integer_sequence<int, kIndex...>) {
-  return {quad_block<kVnni, kIndex + 1, kVectors>...};
+  return {quad_block<kDot, kIndex + 1, kVectors>...};
 }
-template <bool kVnni, int kVectors>
-constexpr auto kQuadBlocks =
-    quad_blocks_of<kVnni, kVectors>(std::make_integer_sequence<int, kMr>());
+template <bool kDot, int kVectors>
+constexpr auto kQuadBlocks = quad_blocks_of<kDot, kVectors>(std::make_integer_sequence<int, kMr>());
 
 // The results as bytes, from the registers of the sums.
-template <bool kVnni, int kRows, int kVectors>
+template <bool kDot, int kRows, int kVectors>
 void quad_bytes_block(const QuadPlaces& places, const int8_t* a, const uint8_t* x,
                       const IntegerFinish& f, int64_t valid, uint8_t* y, int64_t y_row) {
   V32 sum[kRows][kVectors];
-  add_all_quads<kVnni>(places, a, x, f.row_add, sum);
+  add_all_quads<kDot>(places, a, x, f.row_add, sum);
   const AsBytes as_bytes(f);
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
@@ -285,28 +284,30 @@ void quad_bytes_block(const QuadPlaces& places, const int8_t* a, const uint8_t* 
 
 using QuadBytesBlock = void (*)(const QuadPlaces& places, const int8_t* a, const uint8_t* x,
                                 const IntegerFinish& f, int64_t valid, uint8_t* y, int64_t y_row);
-template <bool kVnni, int kVectors, int... kIndex>
+template <bool kDot, int kVectors, int... kIndex>
 constexpr std::array<QuadBytesBlock, kMr> quad_bytes_blocks_of(
     std::integer_sequence<int, kIndex...>) {
-  return {quad_bytes_block<kVnni, kIndex + 1, kVectors>...};
+  return {quad_bytes_block<kDot, kIndex + 1, kVectors>...};
 }
-template <bool kVnni, int kVectors>
+template <bool kDot, int kVectors>
 constexpr auto kQuadBytesBlocks =
-    quad_bytes_blocks_of<kVnni, kVectors>(std::make_integer_sequence<int, kMr>());
+    quad_bytes_blocks_of<kDot, kVectors>(std::make_integer_sequence<int, kMr>());
 
-template <bool kVnni>
+template <bool kDot>
 void quad_bytes(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
                 const uint8_t* x, int64_t x_step, const IntegerFinish& f, uint8_t* y,
                 int64_t y_row) {
   const auto at = static_cast<size_t>(rows - 1);
   for (; columns > 0; columns -= kNr, x += x_step, y += kNr) {
-    (columns > kLanes ? kQuadBytesBlocks<kVnni, 2> : kQuadBytesBlocks<kVnni, 1>)[at](
+    (columns > kLanes ? kQuadBytesBlocks<kDot, 2> : kQuadBytesBlocks<kDot, 1>)[at](
         places, a, x, f, columns, y, y_row);
   }
 }
 
+#if !HWY_ARCH_ARM_A64
+
 // Sums of kColumns columns. A vector holds a sum of each row; the quads of a column are broadcast.
-template <bool kVnni, int kColumns>
+template <bool kDot, int kColumns>
 HWY_INLINE void few_columns(int rows, int few, const QuadPlaces& places, const int8_t* a,
                             const uint8_t* x, int32_t* sums, int64_t sums_row) {
   constexpr int kSteps = 4 / kColumns;  // quads whose sums are independent
@@ -316,13 +317,12 @@ HWY_INLINE void few_columns(int rows, int few, const QuadPlaces& places, const i
   for (int s = 0; s < kSteps; ++s)
 #pragma GCC unroll 4
     for (int j = 0; j < kColumns; ++j) sum[s][j] = hn::Zero(d);
-  const auto add = [&](int64_t place, hn::Vec<decltype(d)> (&to)[kColumns]) HWY_ATTR {
+  const auto add = [&](int64_t place, hn::Vec<decltype(d)>(&to)[kColumns]) HWY_ATTR {
     int32_t quads[kColumns];
     std::memcpy(quads, x + int64_t{places.offset[place]} * 4, sizeof(quads));
     const auto w = hn::LoadU(d, reinterpret_cast<const int32_t*>(a));
 #pragma GCC unroll 4
-    for (int j = 0; j < kColumns; ++j)
-      to[j] = add_quads<kVnni>(to[j], hn::Set(d, quads[j]), w);
+    for (int j = 0; j < kColumns; ++j) to[j] = add_quads<kDot>(to[j], hn::Set(d, quads[j]), w);
     a += 4 * rows;
   };
   int64_t q = 0;
@@ -340,21 +340,23 @@ HWY_INLINE void few_columns(int rows, int few, const QuadPlaces& places, const i
   }
 }
 
-template <bool kVnni>
+template <bool kDot>
 void quad_few(int rows, int few, const QuadPlaces& places, const int8_t* a, const uint8_t* x,
               int32_t* sums, int64_t sums_row) {
   for (; few > 1; few -= 4, x += 16, sums += 4)
-    few_columns<kVnni, 4>(rows, std::min(few, 4), places, a, x, sums, sums_row);
-  if (few == 1) few_columns<kVnni, 1>(rows, 1, places, a, x, sums, sums_row);
+    few_columns<kDot, 4>(rows, std::min(few, 4), places, a, x, sums, sums_row);
+  if (few == 1) few_columns<kDot, 1>(rows, 1, places, a, x, sums, sums_row);
 }
 
-template <bool kVnni>
+#endif
+
+template <bool kDot>
 void quad_sums(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
                const uint8_t* x, int64_t x_step, int32_t* sums, int64_t sums_row) {
   const auto at = static_cast<size_t>(rows - 1);
   for (; columns > 0; columns -= kNr, x += x_step, sums += kNr)
-    (columns > kLanes ? kQuadBlocks<kVnni, 2> : kQuadBlocks<kVnni, 1>)[at](places, a, x, sums,
-                                                                           sums_row);
+    (columns > kLanes ? kQuadBlocks<kDot, 2> : kQuadBlocks<kDot, 1>)[at](places, a, x, sums,
+                                                                         sums_row);
 }
 
 void pack_quads(int64_t columns, const uint8_t* const* rows, uint8_t flip, uint8_t* to,
@@ -595,7 +597,7 @@ void depthwise_bytes(const DepthwiseBytes& p, const IntegerFinish& f) {
 }  // namespace
 
 // With VNNI or without.
-template <bool kVnni>
+template <bool kDot>
 constexpr IntegerTable table() {
   IntegerTable t;
   t.mr = kMr;
@@ -604,26 +606,31 @@ constexpr IntegerTable table() {
   t.finish = finish;
   t.pack = pack;
 #if defined(HG_HAS_QUADS)
-  t.most_pair = kVnni ? 2 * kMostWeight : kMostWeight;
-  t.quad_sums = quad_sums<kVnni>;
-  t.quad_bytes = quad_bytes<kVnni>;
-  t.quad_few = quad_few<kVnni>;
-  t.most_few = kLanes / 2;
-  t.pack_quads = pack_quads;
+  if constexpr (kDot || !kSignedDot) {
+    t.signed_quads = kSignedDot;
+    t.most_pair = kDot ? 2 * kMostWeight : kMostWeight;
+    t.quad_sums = quad_sums<kDot>;
+    t.quad_bytes = quad_bytes<kDot>;
+    t.pack_quads = pack_quads;
+#if !HWY_ARCH_ARM_A64
+    t.quad_few = quad_few<kDot>;
+    t.most_few = kLanes / 2;
+#endif
+  }
 #endif
   t.widen = widen;
   t.depthwise = depthwise;
 #if HWY_TARGET == HWY_AVX3
-  if (kVnni) t.depthwise_bytes = depthwise_bytes;
-  if (kVnni) t.copy_lines = copy_lines;
+  if (kDot) t.depthwise_bytes = depthwise_bytes;
+  if (kDot) t.copy_lines = copy_lines;
 #endif
   return t;
 }
 #if !HG_SIMD_VNNI_ONLY
 constexpr IntegerTable kTable = table<false>();
 #endif
-#if HWY_TARGET == HWY_AVX3
-constexpr IntegerTable kVnniTable = table<true>();
+#if defined(HG_HAS_DOT)
+constexpr IntegerTable kDotTable = table<true>();
 #endif
 
 }  // namespace hg::kernels::HWY_NAMESPACE
@@ -631,6 +638,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace hg::kernels {
-const IntegerTable& integer_table() { return *HG_SIMD_CHOOSE_BYTES(kVnniTable, kTable); }
+const IntegerTable& integer_table() { return *HG_SIMD_CHOOSE_BYTES(kDotTable, kTable); }
 }  // namespace hg::kernels
 #endif

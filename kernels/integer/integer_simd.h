@@ -78,11 +78,12 @@ struct IntegerTable {
   // 128 for u8, else 0.
   void (*pack)(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_t flip, int8_t* to,
                int64_t panel_step) = nullptr;
-  // Four neighbors along k at a time: bytes of b, as i8 plus 128, times i8. No sum saturates if the
-  // magnitudes of neighboring weights add up to at most most_pair. Null if no instruction supports
-  // this. a: [quads, rows, 4]. x: nr columns of 4 bytes for each quad, offset[quad] columns after
-  // the first; the next nr columns follow after `x_step` bytes. Quads after the first `whole` ones
-  // read the places that `index` names again.
+  // Four neighbors along k at a time: bytes of b, as i8 if signed_quads, else as i8 plus 128, times
+  // i8. No sum saturates if the magnitudes of neighboring weights add up to at most most_pair. Null
+  // if no instruction supports this. a: [quads, rows, 4]. x: nr columns of 4 bytes for each quad,
+  // offset[quad] columns after the first; the next nr columns follow after `x_step` bytes. Quads
+  // after the first `whole` ones read the places that `index` names again.
+  bool signed_quads = false;
   int most_pair = 0;
   void (*quad_sums)(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
                     const uint8_t* x, int64_t x_step, int32_t* sums, int64_t sums_row) = nullptr;
@@ -96,7 +97,7 @@ struct IntegerTable {
   int most_few = 0;
   void (*quad_few)(int rows, int few, const QuadPlaces& places, const int8_t* a, const uint8_t* x,
                    int32_t* sums, int64_t sums_row) = nullptr;
-  // Packs four rows of b as quads into panels. flip: 128 for i8, else 0.
+  // Packs four rows of b as quads into panels. flip: 128 turns i8 into u8 and u8 into i8, else 0.
   void (*pack_quads)(int64_t columns, const uint8_t* const* rows, uint8_t flip, uint8_t* to,
                      int64_t panel_step) = nullptr;
   // Bytes as i16, minus their zero point. Reads at most `readable` bytes. Writes zeros beyond, up
@@ -107,7 +108,8 @@ struct IntegerTable {
   // for a step of 1 or 2. Reads x and writes sums up to kDepthwiseSlack elements beyond.
   void (*depthwise)(int taps, const int64_t* offset, const int32_t* weights, const int16_t* x,
                     int64_t step, int64_t count, int32_t* sums) = nullptr;
-  // With the `add`, the first `scale`, `to` and `zero` of f. Null without VNNI, as is copy_lines.
+  // With the `add`, the first `scale`, `to` and `zero` of f. Null without AVX-512 VNNI, as is
+  // copy_lines.
   void (*depthwise_bytes)(const DepthwiseBytes& p, const IntegerFinish& f) = nullptr;
   void (*copy_lines)(const ByteLines& lines) = nullptr;
 };

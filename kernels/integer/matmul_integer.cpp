@@ -36,6 +36,8 @@ struct MatmulInteger {
   int64_t parts() const { return static_cast<int64_t>(first_row.size()) - 1; }
   int64_t slot_bytes() const { return table->mr * tile * 4; }  // sums of a block of rows
   int64_t panels() const { return ceil_div(s.n, table->nr); }
+  // Whether sums read b as u8 instead of i8.
+  bool reads_unsigned() const { return has_quads && !table->signed_quads; }
   int64_t panel_bytes() const { return steps * table->nr * (has_quads ? 4 : 2); }
   int64_t matrix_bytes() const { return panels() * panel_bytes(); }
   // The column sums of each matrix follow all panels.
@@ -52,8 +54,7 @@ void pack_panels(const MatmulInteger& g, const Tensor& b, int64_t matrix, int64_
                  int64_t end, int8_t* packed) {
   const int64_t nr = g.table->nr, first = begin * nr, columns = std::min(g.s.n, end * nr) - first;
   const int size = g.has_quads ? 4 : 2;
-  // Quads hold u8, pairs i8.
-  const uint8_t flip = (b.dtype == DType::i8) == g.has_quads ? 128 : 0;
+  const uint8_t flip = (b.dtype == DType::i8) == g.reads_unsigned() ? 128 : 0;
   const uint8_t* const from = b.as<uint8_t>() + matrix * g.s.k * g.s.n + first;
   int8_t* const panels = packed + matrix * g.matrix_bytes() + begin * g.panel_bytes();
   for (int64_t step = 0; step < g.steps; ++step) {
@@ -183,7 +184,8 @@ void run(const RunContext& c) noexcept {
   auto* const factors = reinterpret_cast<int32_t*>(workspace + g.factors_at);
   if (g.has_factor)
     for (int64_t j = 0; j < std::max(s.n, b_zeros.count); ++j)
-      factors[j] = (b.dtype != DType::i8 ? 0 : -128) + (g.has_quads ? 0 : 128) - b_zeros.at(j);
+      factors[j] =
+          (b.dtype != DType::i8 ? 0 : -128) + (g.reads_unsigned() ? 0 : 128) - b_zeros.at(j);
   IntegerFinish finish = integer_finish(c);
   finish.scale_by_column = c.has(5) && c.in(5).rank() == 1;
   const int32_t* const column_add = column_terms(c, g, packed);

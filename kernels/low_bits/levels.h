@@ -32,7 +32,7 @@ struct Levels {
   // level * scale + offset of row r, columns from `begin` to `end`.
   void widen(const LowBitsTable& table, const LevelRows& w, int64_t r, int64_t begin, int64_t end,
              float* to) const;
-  // The levels themselves, made unsigned by adding 8 (4 bits) or 128 (8 bits).
+  // The levels themselves, plus 8 (4 bits) or bytes_excess (8 bits).
   void unpack(const RoundedTable& table, const LevelRows& w, int64_t r, int64_t begin, int64_t end,
               uint8_t* to) const;
 };

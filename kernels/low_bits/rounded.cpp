@@ -256,7 +256,7 @@ void run_rounded_tiles(const RunContext& c) noexcept {
   const auto& g = c.state<RoundedTiles>();
   if (c.out(0).count() == 0) return;
   char* const memory = c.workspace<char>();
-  const int32_t excess = g.levels.packing == Packing::bytes ? 128 : 8;
+  const int32_t excess = g.levels.packing == Packing::bytes ? g.rounded->bytes_excess : 8;
   for_rows_of_x(c, g, [&](int64_t i) {
     const RoundedRow row = lay_out(c, g, i, excess);
     sum_groups(c, g, i, [&](int64_t k) { return row.number(k); });

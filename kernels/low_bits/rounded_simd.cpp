@@ -47,7 +47,7 @@ int level_of(int8_t byte, bool nibbles, int stream) {
 }
 
 // One row of x and one of bytes.
-template <bool kVnni, bool kNibbles, int kRows, int kColumns>
+template <bool kDot, bool kNibbles, int kRows, int kColumns>
 void block(const RoundedProduct& p, int64_t row, int64_t column) {
   static_assert(kRows == 1 && kColumns == 1);
   const LevelRows& w = p.w;
@@ -125,13 +125,13 @@ using DSum = hn::Repartition<float, D8>;
 constexpr int kBytes = static_cast<int>(hn::MaxLanes(D8()));
 
 // Levels are made unsigned by adding kExcess, except those of 8 bits without VNNI.
-template <bool kVnni, bool kNibbles>
-constexpr int kExcess = kNibbles ? 8
-                        : kVnni  ? 128
-                                 : 0;
+template <bool kDot, bool kNibbles>
+constexpr int kExcess = kNibbles              ? 8
+                        : kDot && !kSignedDot ? 128
+                                              : 0;
 
 // The products of kRows rows of x and kColumns rows of bytes.
-template <bool kVnni, bool kNibbles, int kRows, int kColumns>
+template <bool kDot, bool kNibbles, int kRows, int kColumns>
 HWY_NOINLINE void block(const RoundedProduct& p, int64_t row, int64_t column) {
   const D8 d8;
   const D16 d16;
@@ -186,11 +186,11 @@ HWY_NOINLINE void block(const RoundedProduct& p, int64_t row, int64_t column) {
 #pragma GCC unroll 4
       for (int i = 0; i < kRows; ++i) {
         begin[t][i] = hn::Zero(d32);
-        if constexpr (kExcess<kVnni, kNibbles> != 0) {
+        if constexpr (kExcess<kDot, kNibbles> != 0) {
           const RoundedSegment& of = scales[i * w.segment_count];
           begin[t][i] = hn::IfThenElseZero(
               hn::FirstN(d32, 1),
-              hn::Set(d32, -kExcess<kVnni, kNibbles> * (t == 0 ? of.low_sum : of.high_sum)));
+              hn::Set(d32, -kExcess<kDot, kNibbles> * (t == 0 ? of.low_sum : of.high_sum)));
         }
       }
 #pragma GCC unroll 4
@@ -210,7 +210,7 @@ HWY_NOINLINE void block(const RoundedProduct& p, int64_t row, int64_t column) {
           const auto pairs = hn::BitCast(d16, raised);
           levels[0] = hn::BitCast(d32, hn::And(pairs, mask));
           levels[1] = hn::BitCast(d32, hn::And(hn::ShiftRight<4>(pairs), mask));
-        } else if constexpr (kVnni) {
+        } else if constexpr (kExcess<kDot, kNibbles> != 0) {
           levels[0] = hn::BitCast(d32, hn::Xor(bytes, hn::Set(d8, static_cast<int8_t>(0x80))));
         } else {
           levels[0] = hn::BitCast(d32, bytes);
@@ -221,10 +221,10 @@ HWY_NOINLINE void block(const RoundedProduct& p, int64_t row, int64_t column) {
           for (int t = 0; t < kStreams; ++t) {
             const auto meets =
                 hn::BitCast(d32, hn::LoadU(d8, x + i * p.x_row + at + (t == 0 ? 0 : high_at)));
-            if constexpr (kExcess<kVnni, kNibbles> != 0)
-              sums[t][i] = add_quads<kVnni>(sums[t][i], levels[t], meets);
+            if constexpr (kExcess<kDot, kNibbles> != 0)
+              sums[t][i] = add_quads<kDot>(sums[t][i], levels[t], meets);
             else
-              sums[t][i] = add_signed_quads(sums[t][i], levels[t], meets);
+              sums[t][i] = add_signed_quads<kDot>(sums[t][i], levels[t], meets);
           }
       }
 #pragma GCC unroll 4
@@ -254,25 +254,25 @@ HWY_NOINLINE void block(const RoundedProduct& p, int64_t row, int64_t column) {
 
 #endif
 
-template <bool kVnni, bool kNibbles, int kRows>
+template <bool kDot, bool kNibbles, int kRows>
 void rows_of(const RoundedProduct& p, int64_t row) {
   int64_t j = p.first;
 #if HWY_TARGET != HWY_SCALAR
   constexpr int kColumns = kRows == 1 ? 4 : 2;
-  for (; j + kColumns <= p.last; j += kColumns) block<kVnni, kNibbles, kRows, kColumns>(p, row, j);
+  for (; j + kColumns <= p.last; j += kColumns) block<kDot, kNibbles, kRows, kColumns>(p, row, j);
 #endif
   for (; j < p.last; ++j)
-    for (int i = 0; i < kRows; ++i) block<kVnni, kNibbles, 1, 1>(p, row + i, j);
+    for (int i = 0; i < kRows; ++i) block<kDot, kNibbles, 1, 1>(p, row + i, j);
 }
 
-template <bool kVnni, bool kNibbles>
+template <bool kDot, bool kNibbles>
 void product(const RoundedProduct& p) {
   int64_t row = 0;
 #if HWY_TARGET != HWY_SCALAR
-  for (; row + 4 <= p.rows; row += 4) rows_of<kVnni, kNibbles, 4>(p, row);
-  for (; row + 2 <= p.rows; row += 2) rows_of<kVnni, kNibbles, 2>(p, row);
+  for (; row + 4 <= p.rows; row += 4) rows_of<kDot, kNibbles, 4>(p, row);
+  for (; row + 2 <= p.rows; row += 2) rows_of<kDot, kNibbles, 2>(p, row);
 #endif
-  for (; row < p.rows; ++row) rows_of<kVnni, kNibbles, 1>(p, row);
+  for (; row < p.rows; ++row) rows_of<kDot, kNibbles, 1>(p, row);
 }
 
 // ---- Panels ----
@@ -280,12 +280,15 @@ void product(const RoundedProduct& p) {
 HWY_INLINE uint8_t low_level(uint8_t byte) { return static_cast<uint8_t>((byte & 15) ^ 8); }
 HWY_INLINE uint8_t high_level(uint8_t byte) { return static_cast<uint8_t>((byte >> 4) ^ 8); }
 
+constexpr uint8_t kBytesExcess = kSignedDot ? 0 : 128;
+
 void unpack(Stream stream, int64_t count, const uint8_t* from, uint8_t* to) {
   int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
   const hn::ScalableTag<uint8_t> d;
   const hn::Repartition<uint16_t, decltype(d)> d16;
-  const auto excess = hn::Set(d, stream == Stream::bytes ? 0x80 : 0x88), mask = hn::Set(d, 15);
+  const auto excess = hn::Set(d, stream == Stream::bytes ? kBytesExcess : 0x88),
+             mask = hn::Set(d, 15);
   const auto step = static_cast<int64_t>(hn::Lanes(d));
   for (; i + step <= count; i += step) {
     const auto bytes = hn::Xor(hn::LoadU(d, from + i), excess);
@@ -302,7 +305,7 @@ void unpack(Stream stream, int64_t count, const uint8_t* from, uint8_t* to) {
       to[2 * i] = low_level(from[i]);
       to[2 * i + 1] = high_level(from[i]);
     } else {
-      to[i] = stream == Stream::bytes ? from[i] ^ 128
+      to[i] = stream == Stream::bytes ? from[i] ^ kBytesExcess
               : stream == Stream::low ? low_level(from[i])
                                       : high_level(from[i]);
     }
@@ -338,18 +341,21 @@ void pack(int64_t quads, const uint8_t* rows, int64_t row_step, uint8_t* to) {
     }
 }
 
-constexpr int kPanelRows = HWY_TARGET == HWY_AVX3 ? 6 : 2;
+constexpr int kPanelRows = HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64 ? 6 : 2;
 
 // The sums of a piece. Without VNNI, those of 4-bit levels fit 16 bits: 16 products of at most 15
 // times 127.
-template <bool kVnni>
+template <bool kDot>
 struct PieceSum {
   VI sum;
-  HWY_INLINE void begin(VI terms) { sum = kVnni ? terms : hn::Zero(DI()); }
+  HWY_INLINE PieceSum() {}  // an implicit constructor would not be compiled for the instruction set
+  HWY_INLINE void begin(VI terms) { sum = kDot ? terms : hn::Zero(DI()); }
   HWY_INLINE void add(VI levels, VI x) {
-    if constexpr (kVnni) {
+    if constexpr (kDot) {
       sum = add_quads<true>(sum, levels, x);
-    } else {
+    }
+#if !HWY_ARCH_ARM_A64
+    else {
       const hn::Repartition<int16_t, DI> d16;
 #if HWY_TARGET == HWY_AVX3
       const VI products{_mm512_maddubs_epi16(levels.raw, x.raw)};
@@ -358,10 +364,13 @@ struct PieceSum {
 #endif
       sum = hn::BitCast(DI(), hn::Add(hn::BitCast(d16, sum), hn::BitCast(d16, products)));
     }
+#endif
   }
   HWY_INLINE VI whole(VI terms) const {
-    if constexpr (kVnni) return sum;
-#if HWY_TARGET == HWY_AVX3
+    if constexpr (kDot) return sum;
+#if HWY_ARCH_ARM_A64
+    return terms;
+#elif HWY_TARGET == HWY_AVX3
     return hn::Add(terms, VI{_mm512_madd_epi16(sum.raw, _mm512_set1_epi16(1))});
 #else
     return hn::Add(terms, VI{_mm256_madd_epi16(sum.raw, _mm256_set1_epi16(1))});
@@ -369,7 +378,7 @@ struct PieceSum {
   }
 };
 
-template <bool kVnni, int kRows>
+template <bool kDot, int kRows>
 HWY_NOINLINE void panel_block(const RoundedPanel& p, int64_t row) {
   const D d;
   const DI di;
@@ -382,7 +391,7 @@ HWY_NOINLINE void panel_block(const RoundedPanel& p, int64_t row) {
   const int32_t* x_term = p.x_terms + row * p.pieces;
   const float* scales = p.scales;
   for (int64_t piece = 0; piece < p.pieces; ++piece, ++x_scale, ++x_term, scales += 2 * kLanes) {
-    PieceSum<kVnni> sum[kRows][2];
+    PieceSum<kDot> sum[kRows][2];
 #pragma GCC unroll 6
     for (int i = 0; i < kRows; ++i) {
       const VI terms = hn::Set(di, x_term[i * p.pieces]);
@@ -426,16 +435,16 @@ HWY_NOINLINE void panel_block(const RoundedPanel& p, int64_t row) {
   }
 }
 
-template <bool kVnni, int kRows>
+template <bool kDot, int kRows>
 int64_t panel_rows(const RoundedPanel& p, int64_t row) {
-  for (; row + kRows <= p.rows; row += kRows) panel_block<kVnni, kRows>(p, row);
-  if constexpr (kRows > 1) row = panel_rows<kVnni, kRows - 1>(p, row);
+  for (; row + kRows <= p.rows; row += kRows) panel_block<kDot, kRows>(p, row);
+  if constexpr (kRows > 1) row = panel_rows<kDot, kRows - 1>(p, row);
   return row;
 }
 
-template <bool kVnni>
+template <bool kDot>
 void panel(const RoundedPanel& p) {
-  panel_rows<kVnni, kPanelRows>(p, 0);
+  panel_rows<kDot, kPanelRows>(p, 0);
 }
 
 #endif
@@ -443,26 +452,29 @@ void panel(const RoundedPanel& p) {
 }  // namespace
 
 // With VNNI or without.
-template <bool kVnni>
+template <bool kDot>
 constexpr RoundedTable table() {
   RoundedTable t;
   t.round = round;
-  t.bytes = product<kVnni, false>;
-  t.nibbles = product<kVnni, true>;
+  t.bytes = product<kDot, false>;
+  t.nibbles = product<kDot, true>;
   t.unpack = unpack;
 #if defined(HG_HAS_QUADS)
-  t.panel_columns = 2 * kLanes;
-  t.pack = pack;
-  t.bytes_panel = kVnni ? panel<kVnni> : nullptr;
-  t.nibbles_panel = panel<kVnni>;
+  if constexpr (kDot || !kSignedDot) {
+    t.panel_columns = 2 * kLanes;
+    t.pack = pack;
+    t.bytes_excess = kBytesExcess;
+    t.bytes_panel = kDot ? panel<kDot> : nullptr;
+    t.nibbles_panel = panel<kDot>;
+  }
 #endif
   return t;
 }
 #if !HG_SIMD_VNNI_ONLY
 constexpr RoundedTable kTable = table<false>();
 #endif
-#if HWY_TARGET == HWY_AVX3
-constexpr RoundedTable kVnniTable = table<true>();
+#if defined(HG_HAS_DOT)
+constexpr RoundedTable kDotTable = table<true>();
 #endif
 
 }  // namespace hg::kernels::HWY_NAMESPACE
@@ -471,7 +483,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hg::kernels {
 
-const RoundedTable& rounded_table() { return *HG_SIMD_CHOOSE_BYTES(kVnniTable, kTable); }
+const RoundedTable& rounded_table() { return *HG_SIMD_CHOOSE_BYTES(kDotTable, kTable); }
 
 }  // namespace hg::kernels
 #endif

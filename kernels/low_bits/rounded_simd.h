@@ -33,9 +33,9 @@ struct RoundedProduct {
   int64_t y_row = 0;
 };
 
-// y[rows, columns] for the columns of one panel. Levels are unsigned: 8 more than those of 4 bits,
-// 128 more than those of 8 bits. Pieces divide k; all levels of a piece share a scale, and so do
-// the integers of x.
+// y[rows, columns] for the columns of one panel. Panels hold levels of 4 bits plus 8, and levels of
+// 8 bits plus bytes_excess. Pieces divide k; all levels of a piece share a scale, and so do the
+// integers of x.
 struct RoundedPanel {
   int64_t rows = 0, columns = 0;
   const int32_t* quads = nullptr;  // of each piece, at most kRoundedBytes / 4
@@ -58,9 +58,10 @@ struct RoundedTable {
   float (*round)(const float* x, int64_t count, int8_t* to) = nullptr;
   void (*bytes)(const RoundedProduct& p) = nullptr;
   void (*nibbles)(const RoundedProduct& p) = nullptr;
-  // The levels of `count` bytes, made unsigned as in a panel; for pairs, two per byte.
+  // The levels of `count` bytes, as in a panel; for pairs, two per byte.
   void (*unpack)(Stream stream, int64_t count, const uint8_t* from, uint8_t* to) = nullptr;
   int panel_columns = 0;
+  int bytes_excess = 0;
   // Packs `quads` quads of a row per column into a panel. Reads up to kQuadSlack bytes beyond.
   void (*pack)(int64_t quads, const uint8_t* rows, int64_t row_step, uint8_t* to) = nullptr;
   // Null if floats are as fast.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of products of four neighboring bytes in each lane of 32 bits. kVnni: in one instruction
-// (Intel's Software Developer's Manual, VPDPBUSD), for the tables of HG_SIMD_VNNI. It is written in
-// assembly, so that one copy of a loop can be compiled with it and another without; Highway 1.0.3
-// has no such function. Included once for every instruction set, as kernels/simd/simd.h describes.
+// Sums of products of four neighboring bytes in each lane of 32 bits. kDot: in one instruction
+// (VPDPBUSD of Intel's Software Developer's Manual, SDOT of Arm's), for the first table of
+// HG_SIMD_CHOOSE_BYTES. It is written in assembly, so that one copy of a loop can be compiled with
+// it and another without; Highway 1.0.3 has no such function. Included once for every instruction
+// set, as kernels/simd/simd.h describes.
 #if defined(HG_KERNELS_DOT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HG_KERNELS_DOT_INL_H_
 #undef HG_KERNELS_DOT_INL_H_
@@ -12,26 +13,38 @@
 
 #include "hwy/highway.h"
 
-// Defined where the processor multiplies unsigned by signed bytes, in vectors of at least 256 bits.
+// Defined where the processor multiplies unsigned by signed bytes, in vectors of at least 256 bits,
+// or where it has kDot.
 #undef HG_HAS_QUADS
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#undef HG_HAS_DOT  // where the instruction is one of a set of Isa
+#if HWY_TARGET == HWY_AVX3 || (HWY_TARGET == HWY_AVX2 && !defined(HG_SMALL)) || HWY_ARCH_ARM_A64
+#define HG_HAS_DOT 1
+#endif
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64
 #define HG_HAS_QUADS 1
 #endif
-
-#if HWY_TARGET != HWY_SCALAR
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SSE4 || defined(HG_HAS_QUADS)
+// Whether add_quads<true>() reads both operands as signed, so that x is at most 127.
+constexpr bool kSignedDot = HWY_ARCH_ARM_A64;
+
+#if HWY_TARGET != HWY_SCALAR
+
+#if HWY_TARGET == HWY_SSE4 || (defined(HG_HAS_QUADS) && !HWY_ARCH_ARM_A64)
 
 // Adds to each lane of `sum` the products of its four bytes of x (unsigned) and w (signed). Without
 // VNNI, the sums of two neighboring products must fit 16 bits.
-template <bool kVnni, class V32>
+template <bool kDot, class V32>
 HWY_INLINE V32 add_quads(V32 sum, V32 x, V32 w) {
-  if constexpr (kVnni) {
+  if constexpr (kDot) {
+#if HWY_TARGET == HWY_AVX2  // AVX-VNNI; other encodings are AVX-512
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(x.raw), "x"(w.raw));
+#else
     asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(x.raw), "v"(w.raw));
+#endif
     return sum;
   } else if constexpr (sizeof(V32) == 16) {
     const __m128i pairs = _mm_maddubs_epi16(x.raw, w.raw);
@@ -52,7 +65,7 @@ HWY_INLINE V32 add_quads(V32 sum, V32 x, V32 w) {
 }
 
 // The same for two signed operands of at most 256 bits; w is at least -127.
-template <class V32>
+template <bool, class V32>
 HWY_INLINE V32 add_signed_quads(V32 sum, V32 x, V32 w) {
 #if defined(HG_HAS_QUADS)
   if constexpr (sizeof(V32) == 32)
@@ -64,10 +77,24 @@ HWY_INLINE V32 add_signed_quads(V32 sum, V32 x, V32 w) {
 
 #else
 
-template <class V32>
+template <bool kDot, class V32>
 HWY_INLINE V32 add_signed_quads(V32 sum, V32 x, V32 w) {
   const hn::DFromV<V32> d32;
 #if HWY_ARCH_ARM_A64
+  if constexpr (kDot) {
+    // sdot %0.4s, %1.16b, %2.16b: as a number, since an .arch directive would also rule what
+    // follows. Symbols hold the numbers of the registers.
+    asm(".ifndef .Lhg_v0\n"
+        ".irp "
+        "n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n"
+        ".set .Lhg_v\\n, \\n\n"
+        ".endr\n"
+        ".endif\n"
+        ".inst 0x4e809400 | .Lhg_%2 << 16 | .Lhg_%1 << 5 | .Lhg_%0"
+        : "+w"(sum.raw)
+        : "w"(x.raw), "w"(w.raw));
+    return sum;
+  }
   const hn::Repartition<int8_t, decltype(d32)> d8;
   const int8x16_t a = hn::BitCast(d8, x).raw, b = hn::BitCast(d8, w).raw;
   const int32x4_t half = vpadalq_s16(sum.raw, vmull_s8(vget_low_s8(a), vget_low_s8(b)));
@@ -84,15 +111,16 @@ HWY_INLINE V32 add_signed_quads(V32 sum, V32 x, V32 w) {
 }
 
 // x is at most 127.
-template <bool, class V32>
+template <bool kDot, class V32>
 HWY_INLINE V32 add_quads(V32 sum, V32 x, V32 w) {
-  return add_signed_quads(sum, x, w);
+  return add_signed_quads<kDot>(sum, x, w);
 }
+
+#endif
 
 #endif
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif
 #endif

@@ -55,8 +55,10 @@
 #define HG_SIMD_AVX512(symbol)
 #endif
 #if HWY_TARGETS & HWY_AVX2
+#define HG_SIMD_AVX2_VNNI(symbol) ::hg::chosen_isa() >= ::hg::Isa::avx2_vnni ? &N_AVX2::symbol:
 #define HG_SIMD_AVX2(symbol) ::hg::chosen_isa() >= ::hg::Isa::avx2 ? &N_AVX2::symbol:
 #else
+#define HG_SIMD_AVX2_VNNI(symbol)
 #define HG_SIMD_AVX2(symbol)
 #endif
 #if HWY_TARGETS & HWY_SSE4
@@ -64,16 +66,26 @@
 #else
 #define HG_SIMD_SSE4(symbol)
 #endif
+#if HWY_ARCH_ARM_A64
+#define HG_SIMD_NEON_DOT(symbol) ::hg::chosen_isa() >= ::hg::Isa::neon_dot ? &N_NEON::symbol:
+#else
+#define HG_SIMD_NEON_DOT(symbol)
+#endif
 // A pointer to the symbol of the chosen set. Use it only inside HWY_ONCE, in the namespace that
 // encloses those of the sets.
 #define HG_SIMD_CHOOSE(symbol) \
   (HG_SIMD_AVX512(symbol) HG_SIMD_AVX2(symbol) HG_SIMD_SSE4(symbol) & HWY_NAMESPACE::symbol)
-// The same for loops over bytes: `vnni` with VNNI. In small builds, AVX-512 without VNNI uses AVX2.
+// The same for loops over bytes: `dot` with dot products of bytes. In small builds, AVX-512 without
+// VNNI uses AVX2, which has no dot products.
 #if defined(HG_SMALL)
-#define HG_SIMD_CHOOSE_BYTES(vnni, symbol) \
-  (HG_SIMD_VNNI(vnni) HG_SIMD_AVX2(symbol) HG_SIMD_SSE4(symbol) & HWY_NAMESPACE::symbol)
+#define HG_SIMD_CHOOSE_BYTES(dot, symbol)                                              \
+  (HG_SIMD_VNNI(dot) HG_SIMD_AVX2(symbol) HG_SIMD_SSE4(symbol) HG_SIMD_NEON_DOT(dot) & \
+   HWY_NAMESPACE::symbol)
 #define HG_SIMD_VNNI_ONLY (HWY_TARGET == HWY_AVX3 && HWY_TARGET != HWY_STATIC_TARGET)
 #else
-#define HG_SIMD_CHOOSE_BYTES(vnni, symbol) (HG_SIMD_VNNI(vnni) HG_SIMD_CHOOSE(symbol))
+#define HG_SIMD_CHOOSE_BYTES(dot, symbol)                                               \
+  (HG_SIMD_VNNI(dot) HG_SIMD_AVX512(symbol) HG_SIMD_AVX2_VNNI(dot) HG_SIMD_AVX2(symbol) \
+       HG_SIMD_SSE4(symbol) HG_SIMD_NEON_DOT(dot) &                                     \
+   HWY_NAMESPACE::symbol)
 #define HG_SIMD_VNNI_ONLY 0
 #endif

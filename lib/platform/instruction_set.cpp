@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queries the processor directly (Intel's Software Developer's Manual, volume 2A, CPUID). The
+// Queries x86 processors directly (Intel's Software Developer's Manual, volume 2A, CPUID): the
 // compiler's __builtin_cpu_supports links a table of processors and code that runs before main.
+// Queries the system for Arm processors.
 #include "lib/platform/instruction_set.h"
 
-#include <algorithm>
 #include <atomic>
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
 #endif
 
 namespace hg {
 namespace {
 
 constinit std::atomic<Isa> limit{kBestIsa};
+constinit std::atomic<unsigned> emulated{0};
+
+constexpr unsigned bit(Isa isa) { return 1u << static_cast<unsigned>(isa); }
 
 #if defined(__x86_64__) || defined(__i386__)
 
@@ -36,44 +43,78 @@ unsigned saved_registers() {
   return low;
 }
 
-Isa detect() {
+// The bits of the supported sets beyond the baseline.
+unsigned detect() {
   const Leaf one(1), seven(7);
-  if (!has(one.c, 1 /* PCLMULQDQ */, 20 /* SSE4.2 */, 25 /* AES */)) return Isa::baseline;
+  if (!has(one.c, 1 /* PCLMULQDQ */, 20 /* SSE4.2 */, 25 /* AES */)) return 0;
+  unsigned sets = bit(Isa::sse4);
   if (!has(one.c, 12 /* FMA */, 27 /* XGETBV */, 28 /* AVX */, 29 /* F16C */) ||
       !has(seven.b, 3 /* BMI */, 5 /* AVX2 */, 8 /* BMI2 */))
-    return Isa::sse4;
+    return sets;
   const unsigned saved = saved_registers();
-  if (!has(saved, 1 /* SSE */, 2 /* AVX */)) return Isa::sse4;
+  if (!has(saved, 1 /* SSE */, 2 /* AVX */)) return sets;
+  sets |= bit(Isa::avx2);
+  // Processors without the second part of the leaf say so in register a of the first.
+  const unsigned more = seven.a >= 1 ? Leaf(7, 1).a : 0;
+  if (has(more, 4 /* AVX-VNNI */)) sets |= bit(Isa::avx2_vnni);
   const bool has_512 = has(seven.b, 16 /* F */, 17 /* DQ */, 28 /* CD */, 30 /* BW */, 31 /* VL */);
   // Mask registers, and the upper parts of registers 0 to 15 and 16 to 31.
-  if (!has_512 || !has(saved, 5, 6, 7)) return Isa::avx2;
-  if (!has(seven.c, 11 /* VNNI */)) return Isa::avx512;
-  // Processors without the second part of the leaf say so in register a of the first.
-  const bool has_bf16 = seven.a >= 1 && has(Leaf(7, 1).a, 5 /* AVX512_BF16 */);
-  return has_bf16 ? Isa::avx512_bf16 : Isa::avx512_vnni;
+  if (!has_512 || !has(saved, 5, 6, 7)) return sets;
+  sets |= bit(Isa::avx512);
+  if (!has(seven.c, 11 /* VNNI */)) return sets;
+  sets |= bit(Isa::avx512_vnni);
+  if (has(more, 5 /* AVX512_BF16 */)) sets |= bit(Isa::avx512_bf16);
+  return sets;
+}
+
+#elif defined(__aarch64__)
+
+unsigned detect() {
+#if defined(__linux__)
+  const bool has_dot = getauxval(AT_HWCAP) >> 20 & 1;  // HWCAP_ASIMDDP
+#elif defined(__APPLE__)
+  int has_dot = 0;
+  size_t size = sizeof(has_dot);
+  if (sysctlbyname("hw.optional.arm.FEAT_DotProd", &has_dot, &size, nullptr, 0) != 0) has_dot = 0;
+#else
+  constexpr bool has_dot = false;
+#endif
+  return has_dot ? bit(Isa::neon_dot) : 0;
 }
 
 #else
 
-Isa detect() { return Isa::baseline; }
+unsigned detect() { return 0; }
 
 #endif
+
+unsigned supported() {
+  static const unsigned kSets = detect() | bit(Isa::baseline);
+  return kSets | emulated.load(std::memory_order_relaxed);
+}
+
+Isa best_up_to(Isa most) {
+  auto isa = static_cast<unsigned>(most);
+  while (!(supported() >> isa & 1)) --isa;
+  return static_cast<Isa>(isa);
+}
 
 }  // namespace
 
 std::string_view to_string(Isa isa) {
-  constexpr std::string_view kNames[] = {"plain",  "sse4",        "avx2",
-                                         "avx512", "avx512_vnni", "avx512_bf16"};
+  constexpr std::string_view kNames[] = {"plain",     "neon_dot", "sse4",        "avx2",
+                                         "avx2_vnni", "avx512",   "avx512_vnni", "avx512_bf16"};
   return kNames[static_cast<size_t>(isa)];
 }
 
-Isa processor_isa() {
-  static const Isa kIsa = detect();
-  return kIsa;
-}
+bool supports(Isa isa) { return supported() & bit(isa); }
 
-Isa chosen_isa() { return std::min(limit.load(std::memory_order_relaxed), processor_isa()); }
+Isa processor_isa() { return best_up_to(kBestIsa); }
+
+Isa chosen_isa() { return best_up_to(limit.load(std::memory_order_relaxed)); }
 
 void limit_isa(Isa isa) { limit.store(isa, std::memory_order_relaxed); }
+
+void emulate_isa(Isa isa) { emulated.fetch_or(bit(isa), std::memory_order_relaxed); }
 
 }  // namespace hg

@@ -8,31 +8,38 @@
 
 namespace hg {
 
-// In order of preference, worst first.
+// In order of preference, worst first. Sets with dot products of bytes (neon_dot, avx2_vnni,
+// avx512_vnni) or of bf16 (avx512_bf16) have such loops of their own, and share all others with the
+// set that they extend.
 enum class Isa : uint8_t {
-  baseline,  // of the compiler's target: NEON on Arm, portable code on x86
-  sse4,      // 4.2
-  avx2,      // with FMA, BMI2 and F16C
-  avx512,    // F, BW, CD, DQ, VL
-  // The same with VNNI, for loops over bytes, and with BF16, for products of bf16. All others take
-  // those of avx512.
+  baseline,   // of the compiler's target: NEON on Arm, portable code on x86
+  neon_dot,   // with SDOT
+  sse4,       // 4.2
+  avx2,       // with FMA, BMI2 and F16C
+  avx2_vnni,  // with AVX-VNNI
+  avx512,     // F, BW, CD, DQ, VL
   avx512_vnni,
   avx512_bf16,
 };
-inline constexpr Isa kIsas[] = {Isa::baseline, Isa::sse4,        Isa::avx2,
-                                Isa::avx512,   Isa::avx512_vnni, Isa::avx512_bf16};
+inline constexpr Isa kIsas[] = {Isa::baseline,  Isa::neon_dot, Isa::sse4,        Isa::avx2,
+                                Isa::avx2_vnni, Isa::avx512,   Isa::avx512_vnni, Isa::avx512_bf16};
 inline constexpr Isa kBestIsa = Isa::avx512_bf16;
 
-// Names as in CMake's HG_SIMD_TARGETS, where "avx512" stands for all names that begin with it;
-// "plain" for the baseline.
+// Names as in CMake's HG_SIMD_TARGETS, where "avx2" and "avx512" stand for all names that begin
+// with them; "plain" for the baseline.
 std::string_view to_string(Isa isa);
 
-// The best set that the processor supports and whose registers the system saves.
+// Whether the processor supports the set, and the system saves its registers. Thread-safe, as are
+// all functions here.
+bool supports(Isa isa);
+// The best supported set.
 Isa processor_isa();
-// The same, or the limit of limit_isa() if that is lower.
+// The best supported set up to the limit of limit_isa().
 Isa chosen_isa();
 // Limits the sets of kernels that are chosen from now on: for tests, and to find the needs of other
-// processors. Thread-safe.
+// processors.
 void limit_isa(Isa isa);
+// Counts the set as supported from now on: for tests that emulate its instructions.
+void emulate_isa(Isa isa);
 
 }  // namespace hg

@@ -77,7 +77,7 @@ Status add_plans(const Model& model, const SymbolSizes& dims, Needs& needs) {
 std::vector<Isa> sets_of_processor() {
   std::vector<Isa> sets;
   for (const Isa isa : kIsas)
-    if (isa <= processor_isa()) sets.push_back(isa);
+    if (supports(isa)) sets.push_back(isa);
   return sets;
 }
 
