@@ -79,7 +79,11 @@ void expect_batch(BatchGenerator& batch, const std::vector<Branch>& branches, Wh
 void run_random_operations(const Form& form, uint32_t seed, std::optional<DType> stored = {}) {
   SCOPED_TRACE(str_cat("seed ", int64_t{seed}));
   std::mt19937 random(seed);
-  Whole whole(stored);
+  Form rounded = form;
+  rounded.stored = stored;
+  Whole whole(rounded);
+  const size_t most_ids = static_cast<size_t>(form.position_count) - 20,
+               most_new = form.window > 0 ? 300 : 9;
   // Numbers between two of f16 or i8 may be rounded to either.
   const double most = !stored || stored == f32 ? kExact : stored == f16 ? 5e-3 : 5e-2;
   const test::TemporaryFile file("past");
@@ -94,14 +98,15 @@ void run_random_operations(const Form& form, uint32_t seed, std::optional<DType>
     switch (random() % 7) {
       case 0:
       case 1: {
-        const Ids more = random_ids(1 + random() % 9, random());
-        if (branch.ids.size() + more.size() > 180) break;
+        const Ids more = random_ids(1 + random() % most_new, random());
+        if (branch.ids.size() + more.size() > most_ids) break;
         branch.ids = joined(branch.ids, more);
         expect_near(must(branch.generator.append(more)), whole.logits(branch.ids), most);
         break;
       }
       case 2: {
-        const size_t length = random() % (branch.ids.size() + 1);
+        const size_t few = random() % 2 == 0 ? 10 : branch.ids.size();
+        const size_t length = branch.ids.size() - random() % (std::min(few, branch.ids.size()) + 1);
         branch.ids.resize(length);
         ASSERT_TRUE(branch.generator.truncate(static_cast<int64_t>(length)).ok());
         break;
@@ -127,7 +132,7 @@ void run_random_operations(const Form& form, uint32_t seed, std::optional<DType>
         break;
       default: {
         const Ids prompt = joined(branch.ids, random_ids(1 + random() % 3, random()));
-        if (prompt.size() > 180) {
+        if (prompt.size() > most_ids) {
           branch.generator.reset();
           branch.ids.clear();
           break;
@@ -154,6 +159,20 @@ TEST(Past, RandomOperationsEqualRunsOfTheWholeText) {
   run_random_operations({.batch = 1}, 6);
   run_random_operations({.mask = false}, 7);  // the session does not keep the past
   run_random_operations({.past = false, .mask = false}, 8);
+}
+
+TEST(Past, OfSlidingWindowsEqualsRunsOfTheWholeText) {
+  uint32_t seed = 40;
+  for (const int64_t window : {1, 2, 30, 200}) {
+    ++seed;
+    run_random_operations({.window = window,
+                           .all_slide = seed % 2 == 0,
+                           .plain = seed / 2 % 2 == 0,
+                           .position_count = 1500},
+                          seed, window == 30 ? std::optional(f32) : std::nullopt);
+  }
+  run_random_operations({.window = 30, .position_count = 1500}, ++seed, i8);
+  run_random_operations({.mask = false, .window = 30, .position_count = 1500}, ++seed);
 }
 
 TEST(Past, StoredInFewerBitsEqualsRunsWithRoundedKeysAndValues) {
@@ -215,14 +234,40 @@ TEST(Past, StoredInFewerBitsNeedsLessMemory) {
   for (int i = 0; i < 2; ++i) {
     Bytes bytes;
     const Allocator allocator{Bytes::allocate, Bytes::release, &bytes};
-    Generator generator = must(Generator::create(
-        decoder(), {.threads = 1, .allocator = allocator}, i == 0 ? f32 : i8));
+    Generator generator = must(
+        Generator::create(decoder(), {.threads = 1, .allocator = allocator}, i == 0 ? f32 : i8));
     (void)must(generator.append(Ids{1}));
     bytes_of[i] = bytes.now;
   }
-  // Keys and values of 2 layers for 1,024 positions: heads of kHeadDim floats, or bytes and a scale.
+  // Keys and values of 2 layers for 1,024 positions: heads of kHeadDim floats, or bytes and a
+  // scale.
   const int64_t saved = 2 * 2 * 1024 * kHeads * (4 * kHeadDim - (kHeadDim + 4));
   EXPECT_GT(bytes_of[0] - bytes_of[1], saved * 9 / 10) << bytes_of[0] << " " << bytes_of[1];
+}
+
+TEST(Past, OfSlidingWindowsNeedsMemoryForTheWindow) {
+  const auto bytes_after = [](const Form& form, int64_t tokens) {
+    Bytes bytes;
+    const Allocator allocator{Bytes::allocate, Bytes::release, &bytes};
+    Generator generator =
+        must(Generator::create(decoder(form), {.threads = 1, .allocator = allocator}));
+    const Ids ids = random_ids(static_cast<size_t>(tokens), 1);
+    for (size_t i = 0; i < ids.size(); i += 100)
+      (void)must(generator.append(Ids(ids.begin() + static_cast<std::ptrdiff_t>(i),
+                                      ids.begin() + static_cast<std::ptrdiff_t>(i + 100))));
+    return bytes.now.load();
+  };
+  // Keys and values of a layer.
+  const auto layer = [](int64_t positions) { return 2 * positions * kHeads * kHeadDim * 4; };
+  Form form{.window = 100, .position_count = 9000};
+  const int64_t all_slide = bytes_after(form, 8000);
+  form.all_slide = false;
+  const int64_t one_slides = bytes_after(form, 8000);
+  form.window = 0;
+  const int64_t none = bytes_after(form, 8000);
+  const int64_t held = 100 - 1 + 64 + 512;
+  EXPECT_GE(none - one_slides, layer(8192 - held));
+  EXPECT_GE(none - all_slide, 2 * layer(8192 - held));
 }
 
 TEST(Past, ForksRunInSeveralThreads) {

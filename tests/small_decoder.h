@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <random>
 #include <string>
@@ -32,6 +33,10 @@ struct Form {
   std::string hidden_name = {};  // of an output before the head; empty: none
   Dim batch = Dim("b");
   std::optional<DType> stored = {};  // keys and values are rounded as this past is stored
+  int64_t window = 0;                // keys that a token sees; 0: all
+  bool all_slide = true;             // or the first layer only
+  bool plain = false;                // attention as products, softmax and a mask of large numbers
+  int64_t position_count = kPositions;
 };
 
 // x as it is read from a past that is stored as f16, bf16 or i8.
@@ -74,9 +79,12 @@ inline Model decoder(const Form& form = {}) {
   }
   const Value positions = form.positions ? integers("position_ids", {b, t}) : arange(g, p, p + t);
   Value x = add(embedding(weight("words", kWords, kWidth, 1), ids),
-                embedding(weight("positions", kPositions, kWidth, 1), positions));
+                embedding(weight("positions", form.position_count, kWidth, 1), positions));
   std::vector<std::pair<std::string, Value>> presents;
+  const Value near = gt(arange(g, p + t), reshape(arange(g, p, p + t), {t, 1}) - form.window);
   for (int layer = 0; layer < 2; ++layer) {
+    const bool slides = form.window > 0 && (form.all_slide || layer == 0);
+    const Value seen = slides ? logical_and(near, visible) : visible;
     const Value normed = rms_norm(x, {kWidth});
     const auto part = [&](const char* name) {
       return heads_of(linear(normed, weight(name, kWidth, kWidth, 0.2)), b);
@@ -91,7 +99,15 @@ inline Model decoder(const Form& form = {}) {
       *value = concat({past, *value}, 2);
       presents.emplace_back(form.present_name + suffix, *value);
     }
-    const Value mixed = permute(attention(q, k, v, visible), {0, 2, 1, 3});
+    Value attended;
+    if (form.plain) {
+      const Value low = where(seen, g.scalar(0.0), g.scalar(-1e30));
+      const Value scores = matmul(q, permute(k, {0, 1, 3, 2})) * (1 / std::sqrt(kHeadDim));
+      attended = matmul(softmax(tanh(scores * 0.02) * 50.0 + low), v);
+    } else {
+      attended = attention(q, k, v, seen);
+    }
+    const Value mixed = permute(attended, {0, 2, 1, 3});
     x = add(x, linear(reshape(mixed, {b, t, kWidth}), weight("o", kWidth, kWidth, 0.2)));
     x = add(x, linear(silu(linear(rms_norm(x, {kWidth}), weight("up", 64, kWidth, 0.2))),
                       weight("down", kWidth, 64, 0.2)));
@@ -110,10 +126,8 @@ inline Model decoder(const Form& form = {}) {
 // Logits after the last id, from a run over the whole text.
 class Whole {
  public:
-  explicit Whole(std::optional<DType> stored = {})
-      : session_(must(Session::create(
-            decoder({.past = false, .mask = false, .positions = false, .stored = stored}),
-            {.threads = 1}))) {}
+  explicit Whole(Form form = {})
+      : session_(must(Session::create(decoder(alone(form)), {.threads = 1}))) {}
   std::vector<float> logits(const Ids& ids) {
     const std::vector<int64_t> wide(ids.begin(), ids.end());
     const auto time = static_cast<int64_t>(ids.size());
@@ -134,6 +148,16 @@ class Whole {
   }
 
  private:
+  static Form alone(const Form& form) {
+    return {.past = false,
+            .mask = false,
+            .positions = false,
+            .stored = form.stored,
+            .window = form.window,
+            .all_slide = form.all_slide,
+            .plain = form.plain,
+            .position_count = form.position_count};
+  }
   Session session_;
 };
 

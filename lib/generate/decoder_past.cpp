@@ -58,7 +58,7 @@ Status DecoderSession::check_sequence(std::string_view what) const {
 }
 
 void DecoderSession::reset() {
-  batch_ = past_ = 0;
+  batch_ = past_ = window_past_ = 0;
   for (Integers* const input : {&ids_, &mask_, &positions_}) input->rows.clear();
 }
 
@@ -81,11 +81,33 @@ Status DecoderSession::truncate(int64_t length) {
   for (Integers* const input : {&ids_, &mask_, &positions_})
     input->rows[0].resize(static_cast<size_t>(length));
   if (length >= past_) return {};
-  if (can_roll_back()) {
-    past_ = length;
-    return {};
-  }
-  return forget_read();
+  if (!can_roll_back(length)) return forget_read();
+  window_past_ = std::max(int64_t{0}, window_past_ - (past_ - length));
+  past_ = length;
+  return {};
+}
+
+// Positions that states that slide hold at least after this many tokens.
+int64_t DecoderSession::least_held(int64_t past) const {
+  return std::min(past, std::max(int64_t{0}, window_ - 1));
+}
+
+// Whether no token is read again.
+bool DecoderSession::can_roll_back(int64_t length) const {
+  return can_roll_back() && window_past_ - (past_ - length) >= least_held(length);
+}
+
+// Drops positions that no window shows, so that states that slide have room for more tokens.
+Status DecoderSession::make_room(int64_t time) {
+  if (window_past_ + time <= window_capacity_) return {};
+  const int64_t kept = std::max(least_held(past_), std::min(window_past_, window_capacity_ - time));
+  HG_TRY(move_columns(true, window_past_ - kept, 0, kept));
+  window_past_ = kept;
+  if (kept + time <= window_capacity_) return {};
+  HG_TRY_ASSIGN(const std::vector<TensorData> carried, copy_carried());
+  window_capacity_ = kept + time;
+  HG_TRY(open(batch_, capacity_));
+  return restore_carried(carried);
 }
 
 Result<int64_t> DecoderSession::resume(std::span<const int32_t> prompt, int64_t positions) {
@@ -95,7 +117,7 @@ Result<int64_t> DecoderSession::resume(std::span<const int32_t> prompt, int64_t 
   int64_t same = 0;
   while (same < most && before[static_cast<size_t>(same)] == prompt[static_cast<size_t>(same)])
     ++same;
-  if (same == 0 || (same < past_ && !can_roll_back())) return 0;
+  if (same == 0 || (same < past_ && !can_roll_back(same))) return 0;
   HG_TRY(truncate(same));
   if (keeps_past() && positions > capacity_) HG_TRY(grow(positions));
   return same;
@@ -103,7 +125,7 @@ Result<int64_t> DecoderSession::resume(std::span<const int32_t> prompt, int64_t 
 
 // The next run reads all tokens again.
 Status DecoderSession::forget_read() {
-  past_ = 0;
+  past_ = window_past_ = 0;
   if (buffers_) buffers_->start(batch_);
   return keeps_past() ? clear_states() : Status();
 }
@@ -112,7 +134,7 @@ Status DecoderSession::forget_read() {
 
 // A carried value without the positions that are free.
 Tensor DecoderSession::used_part(const KeptState& kept, Tensor state) const {
-  if (kept.grows >= 0) state.shape[kept.grows] = past_;
+  if (kept.grows >= 0) state.shape[kept.grows] = held(kept);
   return state;
 }
 
@@ -160,6 +182,9 @@ Result<DecoderSession> DecoderSession::fork() const {
     to->value = from->value;
     to->rows = from->rows;
   }
+  copy.window_ = window_;
+  copy.window_capacity_ = window_capacity_;
+  copy.sliding_ = sliding_;
   copy.batch_ = batch_;
   if (!keeps_past()) {
     if (buffers_) {
@@ -174,12 +199,14 @@ Result<DecoderSession> DecoderSession::fork() const {
   copy.session_batch_ = session_batch_;
   copy.capacity_ = capacity_;
   copy.past_ = past_;
+  copy.window_past_ = window_past_;
   return copy;
 }
 
 // ---- Files ----
 
-// Distinguishes models: a past means nothing to other weights, ops, attributes or another precision.
+// Distinguishes models: a past means nothing to other weights, ops, attributes or another
+// precision.
 std::string DecoderSession::fingerprint() const {
   uint64_t hash = checksum_of({});
   const auto add = [&](const auto& value) {
@@ -213,8 +240,7 @@ Status DecoderSession::save(const std::string& path) const {
   graph.buffer(kRead, std::move(read_data));
   if (read[0] > 0) {
     HG_TRY_ASSIGN(std::vector<TensorData> states, copy_carried());
-    for (size_t i = 0; i < states.size(); ++i)
-      graph.buffer(kept_[i].name, std::move(states[i]));
+    for (size_t i = 0; i < states.size(); ++i) graph.buffer(kept_[i].name, std::move(states[i]));
   }
   HG_TRY_ASSIGN(Model file, Model::from_graph(std::move(graph)));
   file.set_info({.producer = "hologram", .source = kFileKind, .source_hash = fingerprint()});
@@ -245,14 +271,18 @@ Status DecoderSession::load(const std::string& path) {
       return damaged("has the id ", id, "; the vocabulary has ", vocabulary_, " tokens");
   const int64_t past = keeps_past() ? *read->as<int64_t>() : 0;
   std::vector<TensorData> states;
+  int64_t window_past = -1;  // of the first state that slides
   for (const KeptState& each : kept_) {
     if (past == 0) break;
     const Tensor* const state = state_named(file.graph(), each.name);
     const std::lock_guard lock(session_->reading);
     HG_TRY_ASSIGN(Tensor wanted, session_->value(each.name));
     if (each.batch >= 0) wanted.shape[each.batch] = 1;
-    if (each.grows >= 0) wanted.shape[each.grows] = past;
     if (state == nullptr) return damaged("has no '", each.name, "'");
+    if (each.slides && window_past < 0 && state->rank() == wanted.rank())
+      window_past =
+          std::clamp(state->shape[each.grows], least_held(past), std::min(past, window_capacity_));
+    if (each.grows >= 0) wanted.shape[each.grows] = each.slides ? window_past : past;
     if (state->dtype != wanted.dtype || !(state->shape == wanted.shape))
       return damaged("'", each.name, "' is ", to_string(state->dtype), state->shape, ", expected ",
                      to_string(wanted.dtype), wanted.shape);
@@ -262,6 +292,7 @@ Status DecoderSession::load(const std::string& path) {
   HG_TRY(start(1, length));
   for (int64_t i = 0; i < length; ++i) push(0, ids->as<int32_t>()[i], i, false);
   past_ = past;
+  window_past_ = std::max(int64_t{0}, window_past);
   const Status restored = restore_carried(states);
   if (!restored.ok()) reset();
   return restored;

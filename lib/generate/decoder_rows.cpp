@@ -43,11 +43,12 @@ Status DecoderSession::keep_changes(const std::string& name, const Tensor& state
   return session_->set_value(name, copy.tensor);
 }
 
-Status DecoderSession::move_columns(int64_t from, int64_t to, int64_t count) {
+// Moves columns of the states that slide, or of the others that grow.
+Status DecoderSession::move_columns(bool slides, int64_t from, int64_t to, int64_t count) {
   if (count == 0 || from == to) return {};
   for (const KeptState& each : kept_) {
     const int grows = each.grows;
-    if (grows < 0) continue;
+    if (grows < 0 || each.slides != slides) continue;
     HG_TRY_ASSIGN(const Tensor state, session_->value(each.name));
     int64_t outer = 1, column = size_of(state.dtype);
     for (int d = 0; d < grows; ++d) outer *= state.shape[d];
@@ -63,7 +64,10 @@ Status DecoderSession::move_columns(int64_t from, int64_t to, int64_t count) {
 }
 
 Status DecoderSession::drop_columns(int64_t count) {
-  HG_TRY(move_columns(count, 0, past_ - count));
+  HG_TRY(move_columns(false, count, 0, past_ - count));
+  const int64_t held = std::min(window_past_, past_ - count);
+  HG_TRY(move_columns(true, window_past_ - held, 0, held));
+  window_past_ = held;
   for (Integers* const input : {&ids_, &mask_, &positions_})
     for (std::vector<int64_t>& row : input->rows) row.erase(row.begin(), row.begin() + count);
   past_ -= count;
@@ -76,27 +80,32 @@ Status DecoderSession::replace_row(size_t row, const DecoderSession& other, size
     return internal_error("generate: an earlier call lost the session");
   const int64_t more = std::max(int64_t{0}, length - past_);
   if (past_ + more > capacity_) HG_TRY(grow(past_ + more));
-  HG_TRY(move_columns(0, more, past_));
+  HG_TRY(move_columns(false, 0, more, past_));
   for (Integers* const input : {&ids_, &mask_, &positions_})
     for (std::vector<int64_t>& each : input->rows)
       each.insert(each.begin(), static_cast<size_t>(more), 0);
   past_ += more;
+  const int64_t least = std::max(window_past_, least_held(past_));
+  HG_TRY(move_columns(true, 0, least - window_past_, window_past_));
+  window_past_ = std::max(window_past_, least);
   for (const KeptState& each : kept_) {
     const int grows = each.grows, batch = each.batch;
-    // The row's last `length` columns, or all of its state.
-    const auto part = [&](Tensor state, size_t index, int64_t past) {
+    const int64_t count =
+        each.slides ? std::min({length, window_past_, other.window_past_}) : length;
+    // The row's last `count` columns, or all of its state.
+    const auto part = [&](Tensor state, size_t index, int64_t held) {
       int64_t offset = static_cast<int64_t>(index) * state.strides[batch];
       state.shape[batch] = 1;
       if (grows >= 0) {
-        offset += (past - length) * state.strides[grows];
-        state.shape[grows] = length;
+        offset += (held - count) * state.strides[grows];
+        state.shape[grows] = count;
       }
       state.data = static_cast<char*>(state.data) + offset * size_of(state.dtype);
       return state;
     };
     HG_TRY_ASSIGN(const Tensor from, other.session_->value(each.name));
     HG_TRY_ASSIGN(const Tensor to, session_->value(each.name));
-    copy_elements(part(from, other_row, other.past_), part(to, row, past_));
+    copy_elements(part(from, other_row, other.held(each)), part(to, row, held(each)));
     HG_TRY(keep_changes(each.name, to));
   }
   for (const auto& [mine, its] : {std::pair{&ids_, &other.ids_}, std::pair{&mask_, &other.mask_},
@@ -119,7 +128,7 @@ Status DecoderSession::reorder(std::span<const size_t> from) {
   }
   if (buffers_) return buffers_->reorder(from);
   for (const KeptState& each : kept_) {
-    const int grows = each.grows, batch = each.batch;
+    const int batch = each.batch;
     if (batch < 0)
       return unsupported("generate: no dim, or several, of the input '", each.name,
                          "' is the number of prompts");
@@ -131,8 +140,7 @@ Status DecoderSession::reorder(std::span<const size_t> from) {
                   static_cast<int64_t>(index) * all.strides[batch] * size_of(all.dtype);
       return part;
     };
-    Tensor used = state;
-    if (grows >= 0) used.shape[grows] = past_;
+    const Tensor used = used_part(each, state);
     HG_TRY_ASSIGN(const TensorData before, TensorData::copy_of(used));
     for (size_t i = 0; i < from.size(); ++i)
       if (from[i] != i) copy_elements(row(before.tensor, from[i]), row(used, i));

@@ -10,6 +10,7 @@
 #include "hg/graph.h"
 #include "hg/stateful.h"
 #include "lib/generate/tables.h"
+#include "lib/generate/windows.h"
 #include "lib/graph/access.h"
 #include "lib/graph/ends.h"
 #include "lib/graph/past_names.h"
@@ -20,6 +21,8 @@ namespace {
 constexpr char kKept[] = "kept_logits";   // an input and its size
 constexpr int64_t kChunk = 512;           // most tokens of a prompt that a run reads
 constexpr int64_t kFirstCapacity = 1024;  // positions that create() makes room for
+constexpr int64_t kLargestWindow = 1 << 24;
+constexpr int64_t kRolledBack = 64;  // tokens that truncate() may drop from a full window
 
 template <class T>
 void copy_parts(const std::vector<std::vector<int64_t>>& rows, int64_t from, int64_t to, T* out) {
@@ -101,6 +104,7 @@ Result<DecoderSession> DecoderSession::create_decoder(const Model& model, Sessio
   HG_TRY(decoder.check_parts());
   decoder.find_limits();
   if (output == DecoderOutput::hidden) HG_TRY(decoder.read_hidden());
+  HG_TRY(decoder.use_windows());
   HG_TRY(decoder.keep_last_logits(false));
   HG_TRY(decoder.find_carried());
   HG_TRY(decoder.open_first(batch));
@@ -225,6 +229,22 @@ Status DecoderSession::keep_logits(int64_t count) {
   return {};
 }
 
+// Keeps only the last positions of what sliding windows read, if a session keeps the past.
+Status DecoderSession::use_windows() {
+  HG_TRY_ASSIGN(std::optional<Windows> windows,
+                find_windows(whole_.graph(), carried_values(whole_.graph())));
+  if (!windows || windows->size > kLargestWindow) return {};
+  HG_TRY_ASSIGN(Model changed, Model::from_graph(std::move(windows->graph)));
+  if (!make_stateful(changed, stateful_options(1, kFirstCapacity)).ok()) return {};
+  changed.set_info(whole_.info());
+  GraphAccess::share_companions(whole_.graph(), "windows", changed.graph());
+  whole_ = model_ = std::move(changed);
+  window_ = windows->size;
+  window_capacity_ = window_ - 1 + kRolledBack + kChunk;
+  sliding_ = std::move(windows->inputs);
+  return {};
+}
+
 Status DecoderSession::find_carried() {
   const Graph& graph = model_.graph();
   const std::vector<CarriedValue> values = carried_values(graph);
@@ -241,9 +261,10 @@ Status DecoderSession::find_carried() {
       return unsupported("generate: the inputs '", found->input, "' and '", name,
                          "' have the same past");
     carried_.push_back(*found);
-    KeptState kept{name, growing_dim(*found), batch_dim(*found)};
+    const bool slides = std::find(sliding_.begin(), sliding_.end(), name) != sliding_.end();
+    KeptState kept{name, growing_dim(*found), batch_dim(*found), slides};
     if (stored_ == i8 && kept.grows >= 0)
-      kept_.push_back({scale_name(name), kept.grows, kept.batch});
+      kept_.push_back({scale_name(name), kept.grows, kept.batch, slides});
     kept_.push_back(std::move(kept));
   }
   if (stored_ && !grows())
@@ -291,6 +312,7 @@ StatefulOptions DecoderSession::stateful_options(int64_t batch, int64_t capacity
   StatefulOptions options = {.carried = carried_, .capacity = capacity, .stored = stored_};
   if (const std::string symbol(batch_size().symbol()); !symbol.empty())
     options.dims = {{symbol, batch}};
+  if (window_ > 0) options.capacities = {{kWindowPast, std::min(capacity, window_capacity_)}};
   return options;
 }
 
@@ -350,7 +372,7 @@ Status DecoderSession::start(int64_t batch, int64_t positions) {
            size.constant(), size.constant() == 1 ? " prompt" : " prompts", " at a time, got ",
            batch);
   batch_ = batch;
-  past_ = 0;
+  past_ = window_past_ = 0;
   for (Integers* input : {&ids_, &mask_, &positions_})
     input->rows.assign(static_cast<size_t>(batch), {});
   if (buffers_) buffers_->start(batch);
@@ -414,16 +436,25 @@ Status DecoderSession::run(std::stop_token stop) {
     HG_TRY(own_session());
   if (carried_.empty()) HG_TRY(run_part(0, all, stop));
   // Features of images replace tokens of the first run.
-  const int64_t most = reads_single_tokens() ? 1 : kept_logits_ > 1 || encoder_ ? all : kChunk;
-  while (!carried_.empty() && past_ < all)
-    HG_TRY(run_part(past_, std::min(past_ + most, all), stop));
+  const int64_t most = reads_single_tokens() ? 1 : encoder_ ? all : kChunk;
+  while (!carried_.empty() && past_ < all) {
+    // The last part has all tokens whose logits are kept.
+    const int64_t left = all - past_;
+    const bool is_last = left <= std::max(most, kept_logits_);
+    HG_TRY(run_part(past_, past_ + (is_last ? left : std::min(most, left - kept_logits_)), stop));
+  }
   kept_logits_ = 1;
   return {};
 }
 
 // Reads these tokens.
 Status DecoderSession::run_part(int64_t from, int64_t to, std::stop_token stop) {
+  if (window_ > 0) {
+    HG_TRY(make_room(to - from));
+    HG_TRY_ASSIGN(window_data_, TensorData::allocate(boolean, {window_past_}));
+  }
   session_->forget_tensors();
+  if (window_ > 0) HG_TRY(session_->set_input(kWindowPast, window_data_.tensor));
   if (encoder_) HG_TRY(encoder_->run(*session_, stop));
   HG_TRY(set_integers(ids_, from, to));
   HG_TRY(set_integers(mask_, 0, to));
@@ -442,6 +473,7 @@ Status DecoderSession::run_part(int64_t from, int64_t to, std::stop_token stop) 
   if (carried_.empty()) return {};
   if (buffers_) buffers_->ran(to - from);
   past_ = to;
+  window_past_ += to - from;
   return {};
 }
 

@@ -3,6 +3,7 @@
 // outputs by name.
 //
 // The values that the model carries from run to run stay in buffers of its session (hg/stateful.h).
+// Values that only sliding windows read have buffers for their last positions (windows.h).
 // Another number of sequences or more positions need a new session. If a session cannot keep the
 // values of a model, PastBuffers passes them on.
 #pragma once
@@ -108,6 +109,7 @@ class DecoderSession {
   struct KeptState {
     std::string name;
     int grows = -1, batch = -1;
+    bool slides = false;  // it holds window_past_ positions
   };
 
   // Forks share a session until they run.
@@ -126,6 +128,7 @@ class DecoderSession {
   Status check_parts() const;
   Status read_hidden();
   Status keep_last_logits(bool several);
+  Status use_windows();
   Status find_carried();
   void find_limits();
   bool keeps_past() const { return !carried_.empty() && !buffers_; }
@@ -143,12 +146,16 @@ class DecoderSession {
   Status forget_read();
   Tensor used_part(const KeptState& kept, Tensor state) const;
   bool grows() const;
+  int64_t held(const KeptState& kept) const { return kept.slides ? window_past_ : past_; }
+  int64_t least_held(int64_t past) const;
+  bool can_roll_back(int64_t length) const;
+  Status make_room(int64_t time);
   Result<std::vector<TensorData>> copy_carried() const;
   Status restore_carried(std::span<const TensorData> copies);
   std::string fingerprint() const;
   int growing_dim(const CarriedValue& carried) const;
   int batch_dim(const CarriedValue& carried) const;
-  Status move_columns(int64_t from, int64_t to, int64_t count);
+  Status move_columns(bool slides, int64_t from, int64_t to, int64_t count);
   Status keep_changes(const std::string& name, const Tensor& state);
   Status set_integers(Integers& input, int64_t from, int64_t to);
   Status run_part(int64_t from, int64_t to, std::stop_token stop);
@@ -174,6 +181,12 @@ class DecoderSession {
   Model stateful_;                      // kept alive: models made alike share compiled graphs
   std::shared_ptr<SharedSession> session_;
   int64_t capacity_ = 0, session_batch_ = 0;  // of stateful_
+
+  // Of states that slide: positions that a token sees, in the model; positions in the buffers, and
+  // room for them.
+  int64_t window_ = 0, window_past_ = 0, window_capacity_ = 0;
+  std::vector<std::string> sliding_;
+  TensorData window_data_ = {};
 
   int64_t batch_ = 0, past_ = 0;
 };

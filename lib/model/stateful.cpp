@@ -150,7 +150,7 @@ class Stateful {
       const TensorType type = graph_.value_info(each.input).type;
       Sizes shape;
       for (int d = 0; d < type.rank(); ++d)
-        shape.push_back(d == each.grows ? options_.capacity
+        shape.push_back(d == each.grows ? capacity_of(each)
                                         : type.shape[static_cast<size_t>(d)].constant());
       const bool is_stored = each.grows >= 0 && options_.stored;
       HG_TRY_ASSIGN(TensorData zeros, zeros_of(is_stored ? *options_.stored : type.dtype, shape));
@@ -169,12 +169,17 @@ class Stateful {
       HG_TRY(graph_.status());
       if (each.grows >= 0 && std::find(limited.begin(), limited.end(), each.all) == limited.end()) {
         limited.push_back(each.all);
-        graph_.guard(each.all, Relation::le, options_.capacity,
+        graph_.guard(each.all, Relation::le, capacity_of(each),
                      str_cat(kCapacityOf, each.name, "'"));
       }
     }
     replace(views, nodes);
     return graph_.status();
+  }
+  int64_t capacity_of(const Carried& each) const {
+    for (const auto& [symbol, capacity] : options_.capacities)
+      if (each.past.symbol() == symbol) return capacity;
+    return options_.capacity;
   }
   // Buffers of one type share their initial value.
   Result<TensorData> zeros_of(DType dtype, const Sizes& shape) {
@@ -362,7 +367,8 @@ class Stateless {
 std::string description(const StatefulOptions& options) {
   std::string text = str_cat("stateful ", options.capacity);
   if (options.stored) text += str_cat("\n", *options.stored);
-  for (const auto& [symbol, size] : options.dims) text += str_cat("\n", symbol, "=", size);
+  for (const auto* const sizes : {&options.dims, &options.capacities})
+    for (const auto& [symbol, size] : *sizes) text += str_cat("\n", symbol, "=", size);
   for (const CarriedValue& each : options.carried)
     text += str_cat("\n", each.output, "\n", each.input);
   return text;
@@ -394,6 +400,8 @@ Result<Model> make_stateful(const Model& model, const StatefulOptions& options) 
                  *options.stored == f32 || *options.stored == i8,
              "a past is stored as f32, f16, bf16 or i8, not as ", *options.stored);
     HG_CHECK(options.capacity > 0, "a capacity of ", options.capacity, " holds nothing");
+    for (const auto& [symbol, capacity] : options.capacities)
+      HG_CHECK(capacity > 0, "a capacity of ", capacity, " for '", symbol, "' holds nothing");
     Graph graph(model.graph());
     HG_TRY(Stateful(graph, options).run());
     HG_TRY(graph.verify());

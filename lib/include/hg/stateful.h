@@ -26,6 +26,8 @@ struct StatefulOptions {
   // Size of the buffers along the dim that grows from run to run: for a decoder, the largest number
   // of positions.
   int64_t capacity = 2048;
+  // Other capacities, of values that grow from a size of this symbol.
+  std::vector<std::pair<std::string, int64_t>> capacities = {};
   // Sizes of symbols, which become numbers in the whole model. Buffers have fixed sizes, so set all
   // symbols of carried values, such as the batch, except those that grow.
   std::vector<std::pair<std::string, int64_t>> dims = {};
