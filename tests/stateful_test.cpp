@@ -216,6 +216,7 @@ TEST(Stateful, APastThatNoRunHasWrittenIsRefused) {
             "holds 0");
     must(run_with_past(session, 3, 0));
     must(run_with_past(session, 2, 3));
+    refused(run_with_past(session, 2, -1), "the size p + t is at least 2, not 1");
     refused(run_with_past(session, 2, 6), "a past of 6 positions, but 'past_key_values.0.key'");
     must(run_with_past(session, 1, 2));  // drops three positions
     refused(run_with_past(session, 1, 4), "holds 3");

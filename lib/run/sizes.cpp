@@ -29,7 +29,11 @@ Status bind_expression(const Dim& dim, int64_t size, Bindings& bindings) {
       HG_TRY(trial.bind(unknown[0], i));
       HG_TRY_ASSIGN(at[i], rest.evaluate(trial));
     }
-    if (const auto value = solution(at, size)) HG_TRY(bindings.bind(unknown[0], *value));
+    if (const auto value = solution(at, size)) {
+      HG_CHECK(*value >= 0, "the size ", dim, " is at ", size < at[0] ? "least " : "most ", at[0],
+               ", not ", size);
+      HG_TRY(bindings.bind(unknown[0], *value));
+    }
   }
   HG_TRY_ASSIGN(const int64_t value, dim.evaluate(bindings));
   HG_CHECK(value == size, "the size ", dim, " is ", value, ", not ", size);
