@@ -106,7 +106,8 @@ TEST(SessionOptions, LowMemoryPacksNothing) {
 TEST(SessionOptions, PackedWeightsAreTheSameForAnyNumberOfThreads) {
   const Model model = *Model::from_graph(small_net());
   const Answer one = answer(model, {.threads = 1});
-  for (const int threads : {2, 3, 8}) EXPECT_EQ(answer(model, {.threads = threads}).y, one.y);
+  for (const int threads : {2, 3, 5, 8, 16, 33, 64})
+    EXPECT_EQ(answer(model, {.threads = threads}).y, one.y) << threads << " threads";
 }
 
 TEST(SessionOptions, Bf16HalvesPackedWeights) {

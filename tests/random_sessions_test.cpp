@@ -152,7 +152,7 @@ class Case {
 
   // Options that must not change any bit.
   SessionOptions other_options(SessionOptions options) {
-    options.threads = 1 + below(4);
+    options.threads = 1 + below(chance(0.1) ? 64 : 4);
     say(str_cat("threads ", int64_t(options.threads)));
     if (chance(0.4)) {
       options.parallel_for = {HostPool::run, &pool_, 1 + below(4)};
