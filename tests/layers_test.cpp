@@ -24,7 +24,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/graph", {"lib/platform", "lib/table"}},
     {"lib/expression", {"lib/graph", "lib/platform"}},
     {"lib/ops", {"lib/graph", "lib/expression", "lib/table"}},
-    {"lib/compile", {"lib/graph", "lib/platform", "lib/table"}},
+    {"lib/compile", {"lib/graph", "lib/platform", "lib/device", "lib/table"}},
     {"lib/parallel", {"lib/platform"}},
     {"lib/kernel_text", {"lib/expression", "lib/graph", "lib/run"}},
     {"lib/lazy", {"lib/graph", "lib/run", "lib/array", "lib/device"}},

@@ -117,7 +117,7 @@ TEST_F(VulkanProgram, AChainIsOneDispatch) {
 // A program is not trusted if one of its ops is not.
 TEST_F(VulkanProgram, FailsWithItsOps) {
   Gpu broken = must(Gpu::open({.name = gpu_.info().name}));
-  backend_of(broken).fails_self_test.insert("tanh=pointwise");
+  backend_of(broken).records().fails_self_test.insert("tanh=pointwise");
   Graph g;
   const Value x = g.input("x", f32, {64});
   g.output("y", tanh(x * 0.5) * x);

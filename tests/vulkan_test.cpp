@@ -369,7 +369,7 @@ TEST_F(Vulkan, AKernelThatFailsItsSelfTestIsReplaced) {
   EXPECT_EQ(report.find("fails its self-test"), std::string::npos) << report;
   Gpu broken = must(Gpu::open({.name = gpu_.info().name}));
   for (const KernelDef* kernel : Registry::built_in().kernels("linear", Device::vulkan))
-    backend_of(broken).fails_self_test.insert(str_cat(kernel->op, "=", kernel->name));
+    backend_of(broken).records().fails_self_test.insert(str_cat(kernel->op, "=", kernel->name));
   std::vector<float> y = run_layer(broken, &report);
   EXPECT_NE(report.find("linear=tiles fails its self-test"), std::string::npos) << report;
   EXPECT_NE(report.find("runs on the CPU"), std::string::npos) << report;

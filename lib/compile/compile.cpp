@@ -5,6 +5,7 @@
 #include <set>
 
 #include "lib/compile/passes.h"
+#include "lib/device/backend.h"
 #include "lib/graph/lacks.h"
 #include "lib/graph/options.h"
 
@@ -68,8 +69,9 @@ constexpr std::array<Pass, kHeld> kPasses = [] {
 }();
 
 bool has_kernel(const Op& op, const CompileContext& context, Device device) {
-  return op.def.view != nullptr || (op.def.traits & kControl) ||
-         !context.registry->kernels(op.name(), device).empty();
+  if (op.def.view != nullptr || (op.def.traits & kControl)) return true;
+  return device == Device::cpu ? !context.registry->kernels(op.name(), device).empty()
+                               : !kernels_of(context.options->gpu, *context.registry, op).empty();
 }
 
 // Expands all composites that `stays` does not exclude. Expansions may contain composites.

@@ -7,6 +7,7 @@
 #include "hg/kernel.h"
 #include "hg/pointwise_program.h"
 #include "lib/compile/passes.h"
+#include "lib/device/backend.h"
 
 namespace hg {
 namespace {
@@ -96,7 +97,7 @@ class ProgramBuilder {
       const DType dtype = id == kNoValue ? f32 : graph_.value_info(id).type.dtype;
       return dtype == f32 || dtype == f16 || dtype == bf16 || dtype == boolean;
     };
-    const auto kernels = context_.registry->kernels(node.op->name(), Device::vulkan);
+    const auto kernels = kernels_of(context_.options->gpu, *context_.registry, *node.op);
     return !kernels.empty() && kernels.front()->in_programs &&
            std::all_of(node.inputs.begin(), node.inputs.end(), suits) &&
            std::all_of(node.outputs.begin(), node.outputs.end(), suits);

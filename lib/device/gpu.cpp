@@ -2,6 +2,8 @@
 // The public handle of a device: a Backend.
 #include "hg/gpu.h"
 
+#include <algorithm>
+
 #include "lib/device/backend.h"
 #include "lib/graph/border.h"
 
@@ -23,7 +25,15 @@ std::string_view to_string(DeviceInfo::Type type) {
   return "other";
 }
 
+Backend::Backend() : records_(std::make_shared<Records>()) {}
+
 Backend& backend_of(const Gpu& gpu) { return *gpu.backend_; }
+
+std::span<const KernelDef* const> kernels_of(const Gpu& gpu, const Registry& registry,
+                                             const Op& op) {
+  if (!gpu || (op.def.traits & (kRandom | kDataDependent | kControl))) return {};
+  return backend_of(gpu).kernels(registry, op);
+}
 
 Result<std::vector<DeviceInfo>> list_devices() {
   return or_no_memory([&]() -> Result<std::vector<DeviceInfo>> { return list_vulkan(); });
@@ -36,7 +46,17 @@ Result<Gpu> Gpu::open(const GpuOptions& options) {
     GpuOptions inner = options;
     inner.cache = measured.take_from(options.cache);
     HG_TRY_ASSIGN(gpu.backend_, open_vulkan(inner));
-    gpu.backend_->measured.add(measured);
+    gpu.backend_->records().measured.add(measured);
+    return gpu;
+  });
+}
+
+Result<Gpu> Gpu::open_backend(std::shared_ptr<Backend> backend) {
+  return or_no_memory([&]() -> Result<Gpu> {
+    HG_CHECK(backend != nullptr, "open_backend() is given no backend");
+    HG_TRY(check_backend(*backend));
+    Gpu gpu;
+    gpu.backend_ = std::move(backend);
     return gpu;
   });
 }
@@ -54,7 +74,7 @@ Result<DeviceTensor> Gpu::upload(const ConstTensor& tensor) const {
   return or_no_memory([&]() -> Result<DeviceTensor> {
     HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
     DeviceTensor result{tensor.dtype, tensor.shape, nullptr, 0};
-    HG_TRY_ASSIGN(result.memory, backend_->allocate(tensor.bytes()));
+    HG_TRY_ASSIGN(result.memory, backend_->allocate(std::max<int64_t>(tensor.bytes(), 1)));
     TensorData packed;
     const void* from = tensor.data;
     if (!tensor.is_contiguous()) {
@@ -70,6 +90,7 @@ Result<TensorData> Gpu::download(const DeviceTensor& tensor) const {
   return or_no_memory([&]() -> Result<TensorData> {
     HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
     HG_CHECK(tensor.memory != nullptr, "the device tensor is empty");
+    HG_CHECK(tensor.memory->is_of(*backend_), "the tensor is on another device than ", info().name);
     HG_TRY_ASSIGN(TensorData data, TensorData::allocate(tensor.dtype, tensor.shape));
     HG_TRY(backend_->download(data.tensor.data, {tensor.memory, tensor.offset, tensor.bytes()}));
     return data;
@@ -80,7 +101,7 @@ Result<std::vector<std::byte>> Gpu::cache() const {
   return or_no_memory([&]() -> Result<std::vector<std::byte>> {
     HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
     HG_TRY_ASSIGN(std::vector<std::byte> blob, backend_->cache());
-    backend_->measured.append_to(blob);
+    backend_->records().measured.append_to(blob);
     return blob;
   });
 }

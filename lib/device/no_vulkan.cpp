@@ -13,6 +13,10 @@ Result<std::vector<DeviceInfo>> list_vulkan() {
   return unsupported("this build has no Vulkan backend (HG_VULKAN is off)");
 }
 
+Status check_backend(const Backend&) {
+  return unsupported("this build has no devices besides the CPU (HG_VULKAN is off)");
+}
+
 Status add_dispatch(PrepareContext& c, ShaderDispatch) {
   return unsupported(c.label(), ": this build has no Vulkan backend (HG_VULKAN is off)");
 }

@@ -136,14 +136,13 @@ bool Planner::is_prepared(const Node& node, const PreparedNode& prepared) const 
 
 Status Planner::prepare_kernel(int32_t index, const Node& node, PreparedNode& prepared, Side most) {
   std::vector<const KernelDef*> kernels;
-  const auto add = [&](Device device) {
-    const auto row = request_.registry->kernels(node.op->name(), device);
-    kernels.insert(kernels.end(), row.begin(), row.end());
+  const auto add = [&](std::span<const KernelDef* const> rows) {
+    kernels.insert(kernels.end(), rows.begin(), rows.end());
   };
   const bool has_device = request_.device != nullptr && most == Side::device;
-  if (has_device) add(Device::vulkan);
+  if (has_device) add(device_kernels(*node.op));
   const size_t of_device = kernels.size();
-  add(Device::cpu);
+  add(request_.registry->kernels(node.op->name(), Device::cpu));
   if (request_.preferred != nullptr) {
     const auto preferred = request_.preferred->find(index);
     if (preferred != request_.preferred->end())
@@ -233,20 +232,22 @@ Status Planner::check_later_nodes() {
     call.device = request_.device;
     const PrepareContext on_device(std::move(call));
     const auto takes = [&](const KernelDef* kernel) {
-      const bool is_here = kernel->device == Device::cpu || request_.device != nullptr;
-      return is_here && allowed(*kernel) &&
+      return allowed(*kernel) &&
              (kernel->accepts == nullptr ||
               kernel->accepts(side_of(*kernel) == Side::device ? on_device : on_host));
     };
-    const auto rows = [&](Device device) {
-      return request_.registry->kernels(node.op->name(), device);
-    };
-    const auto host = rows(Device::cpu), device = rows(Device::vulkan);
+    const auto host = request_.registry->kernels(node.op->name(), Device::cpu),
+               device = device_kernels(*node.op);
     if (std::none_of(host.begin(), host.end(), takes) &&
         std::none_of(device.begin(), device.end(), takes))
       return no_kernel(static_cast<int32_t>(index), prepared);
   }
   return {};
+}
+
+std::span<const KernelDef* const> Planner::device_kernels(const Op& op) const {
+  if (request_.device == nullptr) return {};
+  return kernels_of(request_.options->gpu, *request_.registry, op);
 }
 
 bool Planner::fits_device(const PrepareContext& context) const {

@@ -151,6 +151,7 @@ class Planner {
   // that it is expanded before the first part runs.
   Status check_later_nodes();
   // Device kernels use 32-bit element counts and bind each tensor as a whole.
+  std::span<const KernelDef* const> device_kernels(const Op& op) const;  // none without a device
   bool fits_device(const PrepareContext& context) const;
   // Reason why a node is not on the device.
   std::string remark(const Node& node, const PreparedNode& prepared, bool has_kernels) const;

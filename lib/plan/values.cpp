@@ -188,7 +188,7 @@ Result<PlacedTensor> Planner::contiguous(const PlacedTensor& in, ValueId id) {
 Status Planner::prepare_device_copy(const Tensor& in, const Tensor& out, ValueId id, Step& step) {
   const Op* const op = request_.registry->find("contiguous");
   if (op == nullptr) return internal_error("there is no op 'contiguous'");
-  for (const KernelDef* kernel : request_.registry->kernels("contiguous", Device::vulkan)) {
+  for (const KernelDef* kernel : device_kernels(*op)) {
     PrepareContext context({.attrs = AttrReader(op, {}),
                             .inputs = {in},
                             .outputs = {out},

@@ -41,7 +41,7 @@ std::string milliseconds(double ms) {
 
 DeviceChoice choose_device(const Graph& graph, const SessionOptions& options,
                            const Registry& registry, const Bindings& sizes) {
-  MeasuredTimes& measured = backend_of(options.gpu).measured;
+  MeasuredTimes& measured = backend_of(options.gpu).records().measured;
   const std::string& name = options.gpu.info().name;
   const uint64_t key = key_of(graph, options, sizes);
   std::optional<DeviceTimes> times = measured.find(key);

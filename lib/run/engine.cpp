@@ -117,6 +117,8 @@ Status Engine::set_input(int index, const DeviceTensor& tensor) {
   HG_CHECK(device_ != nullptr, "input '", name,
            "' is given on a device, but the session runs on the CPU");
   HG_CHECK(tensor.memory != nullptr, "input '", name, "' is given an empty device tensor");
+  HG_CHECK(tensor.memory->is_of(backend_of(options_.gpu)), "input '", name,
+           "' is given on another device than ", options_.gpu.info().name);
   HG_TRY(inputs_.reserve(i, tensor.dtype, tensor.shape));
   device_->set_input(i, tensor);
   return {};

@@ -61,7 +61,8 @@ Result<DeviceTimes> judge(const KernelDef& kernel, const Op& op, DType real,
   on_device.device = Device::vulkan;
   on_device.gpu = given.gpu;
   on_device.kernels = {str_cat(kernel.op, "=", kernel.name)};
-  const bool fails = backend_of(given.gpu).fails_self_test.count(on_device.kernels[0]) > 0;
+  const bool fails =
+      backend_of(given.gpu).records().fails_self_test.count(on_device.kernels[0]) > 0;
   DeviceTimes times;
   for (const Graph& graph : self_test_cases(op, real, registry, kernel.name)) {
     double cpu_ms = 0, gpu_ms = 0;
@@ -103,11 +104,11 @@ Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Sessi
     }
   }
   bool programs_fail = false;
-  MeasuredTimes& measured = backend_of(options.gpu).measured;
+  MeasuredTimes& measured = backend_of(options.gpu).records().measured;
   const DeviceInfo& info = options.gpu.info();
   for (const auto& [op, real] : used) {
     if (op == nullptr) continue;
-    for (const KernelDef* kernel : registry.kernels(op->name(), Device::vulkan)) {
+    for (const KernelDef* kernel : kernels_of(options.gpu, registry, *op)) {
       const std::string name = str_cat(kernel->op, "=", kernel->name);
       const std::string all =
           str_cat(kVersion, ";", info.name, ";", info.driver, ";", name, ";", hg::to_string(real));
@@ -127,7 +128,7 @@ Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Sessi
   }
   if (programs_fail)
     for (const Op* program : programs)
-      for (const KernelDef* kernel : registry.kernels(program->name(), Device::vulkan))
+      for (const KernelDef* kernel : kernels_of(options.gpu, registry, *program))
         distrusted.insert(str_cat(kernel->op, "=", kernel->name));
   return distrusted;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "lib/device/backend.h"
 #include "lib/graph/border.h"
 #include "lib/run/compiled.h"
 #include "lib/run/device_choice.h"
@@ -21,12 +22,15 @@ std::string known_names(std::span<const std::string_view> names) {
 }
 
 // Checks an entry of SessionOptions::kernels, such as "conv=gemm".
-Status check_kernel(std::string_view choice, const Registry& registry) {
+Status check_kernel(std::string_view choice, const Registry& registry, const Gpu& gpu) {
   const size_t equals = std::min(choice.find('='), choice.size());
   const std::string_view op = choice.substr(0, equals), wanted = choice.substr(equals);
   std::vector<std::string_view> names;
-  for (const Device device : {Device::cpu, Device::vulkan})
-    for (const KernelDef* kernel : registry.kernels(op, device)) names.push_back(kernel->name);
+  for (const KernelDef* kernel : registry.kernels(op, Device::cpu)) names.push_back(kernel->name);
+  const Op* const known = registry.find(op);
+  for (const KernelDef* kernel : gpu&& known != nullptr ? kernels_of(gpu, registry, *known)
+                                                        : registry.kernels(op, Device::vulkan))
+    names.push_back(kernel->name);
   if (names.empty())
     return invalid_argument("'", choice, "' selects no kernel: the op '", op, "' has none");
   if (!wanted.empty() && std::find(names.begin(), names.end(), wanted.substr(1)) != names.end())
@@ -159,7 +163,8 @@ Result<Session> Session::create(const Model& model, SessionOptions options) {
     for (const auto& [name, id] : graph.outputs())
       body->output_types.push_back(graph.value_info(id).type);
     const Registry& registry = options.registry != nullptr ? *options.registry : graph.registry();
-    for (const std::string& choice : options.kernels) HG_TRY(check_kernel(choice, registry));
+    for (const std::string& choice : options.kernels)
+      HG_TRY(check_kernel(choice, registry, options.gpu));
     HG_TRY(take_ranges(graph, options));
     if (options.device == Device::automatic) {
       if (options.gpu)

@@ -174,7 +174,7 @@ GpuCounters Device::counters() const {
 Result<std::shared_ptr<Buffer>> Device::buffer(int64_t bytes, Use use) {
   // A whole number of words, because shaders read words. A binding may extend to its alignment.
   const int64_t padded = (std::max<int64_t>(bytes, 1) + 255) / 256 * 256;
-  auto result = std::make_shared<Buffer>();
+  auto result = std::make_shared<Buffer>(*this);
   result->device_ = weak_from_this().lock();
   VkBufferCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;

@@ -17,6 +17,7 @@ class Device;
 // A buffer with its own memory. Mapped buffers are coherent.
 class Buffer final : public DeviceMemory {
  public:
+  explicit Buffer(const Backend& owner) : DeviceMemory(owner) {}
   ~Buffer() override;
   int64_t bytes() const override { return bytes_; }
   VkBuffer handle() const { return buffer_; }
@@ -54,6 +55,9 @@ class Device final : public Backend, public std::enable_shared_from_this<Device>
   Result<std::shared_ptr<DeviceMemory>> allocate(int64_t bytes) override;
   Status upload(const DeviceSpan& to, const void* from) override;
   Status download(void* to, const DeviceSpan& from) override;
+  std::span<const KernelDef* const> kernels(const Registry& registry, const Op& op) const override {
+    return registry.kernels(op.name(), hg::Device::vulkan);
+  }
   Result<std::unique_ptr<Recording>> record(std::span<const DeviceWork> work,
                                             DeviceConstants& constants) override;
   Result<std::vector<std::byte>> cache() override;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vulkan devices, and tensors that stay on them. Builds without Vulkan (HG_VULKAN=OFF) have the
-// same functions, which fail with `unsupported`.
+// Vulkan devices, devices of a Backend (hg/backend.h), and tensors that stay on them. Builds without
+// Vulkan (HG_VULKAN=OFF) have the same functions, which fail with `unsupported`.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace hg {
 
-class Backend;       // lib/device/backend.h
-class DeviceMemory;  // lib/device/backend.h
+class Backend;       // backend.h
+class DeviceMemory;  // backend.h
 
 struct DeviceInfo {
   enum class Type : uint8_t { discrete, integrated, virtual_gpu, software, other };
@@ -78,6 +78,9 @@ class Gpu {
  public:
   Gpu() = default;
   static Result<Gpu> open(const GpuOptions& options = {});
+  // A device of the application's own. Fails with `invalid_argument` if info() or a kernel row of
+  // the backend lacks what backend.h requires.
+  static Result<Gpu> open_backend(std::shared_ptr<Backend> backend);
   explicit operator bool() const { return backend_ != nullptr; }
 
   const DeviceInfo& info() const;
