@@ -47,10 +47,15 @@ Status fmod_grad(GradContext& c) {
   if (c.needs(1)) c.set_grad(1, -c.dout(0) * trunc_divide(c.in(0), c.in(1)));
   return {};
 }
-// y = a^b: da = dy b a^(b - 1), 0 where b is 0; db = dy y log(a), 0 where a is 0 and b >= 0
+// y = a^b: da = dy b a^(b - 1), 0 where b is 0; db = dy y log(a), 0 where a is 0 and b >= 0.
+// A power of 1 takes the place of a^-1 where b is 0, which could be infinite.
 Status pow_grad(GradContext& c) {
   const Value a = c.in(0), b = c.in(1), y = c.out(0), dy = c.dout(0);
-  if (c.needs(0)) c.set_grad(0, where(eq(b, zeros(b)), zeros(dy), dy * (b * pow(a, b - 1.0))));
+  if (c.needs(0)) {
+    const Value constant = eq(b, zeros(b));
+    const Value base = where(constant, number_like(a, 1), a);
+    c.set_grad(0, where(constant, zeros(dy), dy * (b * pow(base, b - 1.0))));
+  }
   if (c.needs(1)) {
     const Value flat = logical_and(eq(a, zeros(a)), ge(b, zeros(b)));
     c.set_grad(1, dy * where(flat, zeros(y), y * log(a)));

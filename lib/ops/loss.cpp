@@ -66,8 +66,15 @@ Status huber(ExpandContext& c) {
 
 // -weight (target log x + (1 - target) log(1 - x)), both logarithms at least -100
 Status bce(ExpandContext& c) {
-  const Value x = c.in(0), target = c.in(1), lowest = term::number(x, -100);
-  Value loss = (target - 1) * maximum(log(1 - x), lowest) - target * maximum(log(x), lowest);
+  const Value x = c.in(0), target = c.in(1);
+  const Value zero = term::number(x, 0), one = term::number(x, 1), other = 1 - x;
+  // max(log p, -100), where q is 1 - p. PyTorch's slopes are 1e12 at p = 0 and 0 at p = 1.
+  const double slope = x.dtype() == f16 ? 6e4 : 1e12;
+  const auto log_of = [&](const Value& p, const Value& q) {
+    const Value is_zero = eq(p, zero), inside = where(logical_or(is_zero, eq(q, zero)), one, p);
+    return where(is_zero, p * slope - 100, maximum(log(inside), term::number(p, -100)));
+  };
+  Value loss = (target - 1) * log_of(other, x) - target * log_of(x, other);
   if (given(c, 2)) loss = loss * c.in(2);
   return finish(c, loss);
 }
@@ -226,10 +233,14 @@ Status cross_entropy(ExpandContext& c) {
   return finish(c, t.single ? term::reshape(n.loss, {}) : n.loss);
 }
 
+// max(0, x), with the whole gradient at 0, as PyTorch's losses have it
+Value at_least_0(const Value& x) { return x.graph()->call("clamp", {x, term::number(x, 0)}); }
+
 // x where target is 1, max(0, margin - x) where it is -1
 Status hinge_embedding(ExpandContext& c) {
   const Value x = c.in(0), target = c.in(1), zero = term::number(x, 0);
-  const Value far = where(ne(target, term::number(target, 1)), relu(real(c, "margin") - x), zero);
+  const Value over = at_least_0(real(c, "margin") - x);
+  const Value far = where(ne(target, term::number(target, 1)), over, zero);
   // -1 is not a truth value.
   const bool truths = target.dtype() == boolean;
   return finish(c, far + (truths ? x : where(ne(target, term::number(target, -1)), x, zero)));
@@ -237,7 +248,7 @@ Status hinge_embedding(ExpandContext& c) {
 
 // max(0, -target (x1 - x2) + margin)
 Status margin_ranking(ExpandContext& c) {
-  return finish(c, relu(-c.in(2) * (c.in(0) - c.in(1)) + real(c, "margin")));
+  return finish(c, at_least_0(-c.in(2) * (c.in(0) - c.in(1)) + real(c, "margin")));
 }
 
 // log(1 + exp(-target x))
@@ -253,7 +264,7 @@ Status cosine_embedding(ExpandContext& c) {
   const Value cosine = product / sqrt(norms), zero = term::number(a, 0);
   const Value near = where(eq(target, term::number(target, 1)), 1 - cosine, zero);
   const Value far =
-      where(eq(target, term::number(target, -1)), relu(cosine - real(c, "margin")), zero);
+      where(eq(target, term::number(target, -1)), at_least_0(cosine - real(c, "margin")), zero);
   return finish(c, near + far);
 }
 
@@ -281,7 +292,7 @@ Status triplet_margin(ExpandContext& c) {
   const Value near = distance(c.in(0), c.in(1));
   Value far = distance(c.in(0), c.in(2));
   if (c.attrs().flag("swap")) far = minimum(far, distance(c.in(1), c.in(2)));
-  return finish(c, relu(near - far + real(c, "margin")));
+  return finish(c, at_least_0(near - far + real(c, "margin")));
 }
 
 // sum over j != target of max(0, margin - x[target] + x[j])^p * weight[target] / classes

@@ -281,7 +281,8 @@ Status norm_grad(GradContext& c) {
     c.set_grad(0, dy / sum(chosen, dims, true) * (sign(x) * chosen));
   } else {
     const Value direction = p == 2 ? x : sign(x) * pow(abs(x), number_like(x, p - 1));
-    const Value length = p == 2 ? y : pow(y, number_like(x, p - 1));
+    const Value safe = p > 2 ? where(eq(y, zero), number_like(x, 1), y) : y;
+    const Value length = p == 2 ? y : pow(safe, number_like(x, p - 1));
     const Value whole = direction * (dy / length);
     const Value flat = p < 2 ? logical_or(eq(y, zero), eq(x, zero)) : eq(y, zero);
     c.set_grad(0, where(flat, zero, whole));

@@ -87,7 +87,8 @@ Value mean_count(const Scatter& s, const Value& x, const Value& src) {
 }
 
 // dx = dy y' / x, where y' is the product without the zeros of x. dsrc likewise, but a src that is
-// the only zero of its element receives the product of the others.
+// zero receives the product of the others: of its element without zeros, times the other zero if
+// it has two, whose derivative is not 0.
 Gradients prod_grads(const Scatter& s, const Value& x, const Value& src, const Value& y,
                      const Value& dy) {
   auto no_zeros = [&](const Value& v) { return where(op("eq", v, number(v, 0)), number(v, 1), v); };
@@ -96,9 +97,13 @@ Gradients prod_grads(const Scatter& s, const Value& x, const Value& src, const V
   grads.dx = div(mul(dy, s.put(whole, src, "prod", s.include_self)), whole);
   const Value is_zero = op("eq", src, number(src, 0));
   const Value zeros = s.pick(s.put(full_like(x, 0), cast(is_zero, x.dtype()), "add", true));
-  const Value alone = op("logical_and", op("eq", zeros, number(zeros, 1)), is_zero);
-  const Value others = s.put(x, where(alone, number(src, 1), src), "prod", s.include_self);
-  grads.dsrc = where(alone, s.pick(mul(dy, others)), div(s.pick(mul(dy, y)), no_zeros(src)));
+  const Value few = op("logical_and", op("le", zeros, number(zeros, 2)), is_zero);
+  const Value zero = number(src, 0), pair = op("eq", zeros, number(zeros, 2));
+  const Value others = s.put(x, where(few, number(src, 1), src), "prod", s.include_self);
+  const Value sum = s.put(full_like(x, 0), where(is_zero, src, zero), "add", true);
+  const Value other = where(pair, s.pick(sum) - src, number(src, 1));
+  grads.dsrc =
+      where(few, s.pick(mul(dy, others)) * other, div(s.pick(mul(dy, y)), no_zeros(src)));
   return grads;
 }
 

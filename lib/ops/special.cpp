@@ -15,9 +15,15 @@
 namespace hg::ops {
 namespace {
 
-// y = e^(x^2) erfc(x): dx = dy (2 x y - 2 / sqrt(pi))
+// y = e^(x^2) erfc(x): dx = dy (2 x y - 2 / sqrt(pi)), which cancels for large x: there, its
+// asymptotic series
 Status erfcx_grad(GradContext& c) {
-  c.set_grad(0, c.dout(0) * (c.in(0) * c.out(0) * 2.0 - 2 * 0.56418958354775628694808));
+  constexpr double kScale = 0.56418958354775628694808;  // 1 / sqrt(pi)
+  const Value x = c.in(0), far = gt(x, number_like(x, 30));
+  const Value r = reciprocal(where(far, x, number_like(x, 30))), t = r * r;
+  const Value series =
+      t * -kScale * ((((t * (945.0 / 16) - 105.0 / 8) * t + 15.0 / 4) * t - 1.5) * t + 1.0);
+  c.set_grad(0, c.dout(0) * where(far, series, x * c.out(0) * 2.0 - 2 * kScale));
   return {};
 }
 // d I0 = I1; d (e^-|x| I0) = e^-|x| I1 - sign(x) y
@@ -30,20 +36,26 @@ Status i0e_grad(GradContext& c) {
   c.set_grad(0, c.dout(0) * (c.graph().call("bessel_i1e", {x}) - sign(x) * c.out(0)));
   return {};
 }
-// d I1 = I0 - I1 / x, 1/2 at 0; d (e^-|x| I1) = e^-|x| I0 - y (sign(x) + 1 / x)
+// I1 / x, times e^-|x| if scaled; y is I1 so scaled. Near 0, where derivatives of the quotient
+// cancel, the power series of I1 / x.
+Value i1_over_x(const Value& x, const Value& y, bool scaled) {
+  const Value near = lt(abs(x), number_like(x, 0.25));
+  const Value small = where(near, x, number_like(x, 0)), t = small * small * 0.25;
+  Value series = t * (1.0 / 172800) + 1.0 / 5760;
+  for (const double term : {1.0 / 288, 1.0 / 24, 1.0 / 4, 1.0 / 2}) series = series * t + term;
+  if (scaled) series = series * exp(-abs(small));
+  return where(near, series, y / where(near, number_like(x, 1), x));
+}
+// d I1 = I0 - I1 / x; d (e^-|x| I1) = e^-|x| I0 - y sign(x) - y / x
 Status i1_grad(GradContext& c) {
-  const Value x = c.in(0), origin = eq(x, number_like(x, 0));
-  const Value safe = where(origin, number_like(x, 1), x);
-  const Value slope = c.graph().call("bessel_i0", {safe}) - c.out(0) / safe;
-  c.set_grad(0, c.dout(0) * where(origin, number_like(x, 0.5), slope));
+  const Value x = c.in(0), y = c.out(0);
+  c.set_grad(0, c.dout(0) * (c.graph().call("bessel_i0", {x}) - i1_over_x(x, y, false)));
   return {};
 }
 Status i1e_grad(GradContext& c) {
-  const Value x = c.in(0), origin = eq(x, number_like(x, 0));
-  const Value safe = where(origin, number_like(x, 1), x);
-  const Value slope =
-      c.graph().call("bessel_i0e", {safe}) - c.out(0) * (sign(safe) + reciprocal(safe));
-  c.set_grad(0, c.dout(0) * where(origin, number_like(x, 0.5), slope));
+  const Value x = c.in(0), y = c.out(0);
+  const Value slope = c.graph().call("bessel_i0e", {x}) - y * sign(x) - i1_over_x(x, y, true);
+  c.set_grad(0, c.dout(0) * slope);
   return {};
 }
 

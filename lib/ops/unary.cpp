@@ -56,11 +56,14 @@ Value erfinv_dx(V, V y, V dy) { return dy * (exp(y * y) * (0.5 / std::numbers::i
 Value lgamma_dx(V x, V, V dy) { return dy * digamma(x); }
 Value digamma_dx(V x, V, V dy) { return dy * x.graph()->call("polygamma", {x}, {{"n", 1}}); }
 Value sigmoid_dx(V, V y, V dy) { return dy * (y * (1.0 - y)); }
-// d sinc = (cos(pi x) - sinc(x)) / x, 0 at 0
+// d sinc = (cos(pi x) - sinc(x)) / x, which cancels near 0: there, its power series
 Value sinc_dx(V x, V y, V dy) {
-  const Value origin = eq(x, number_like(x, 0));
-  const Value safe = where(origin, number_like(x, 1), x);
-  return dy * where(origin, number_like(x, 0), (cos(x * std::numbers::pi) - y) / safe);
+  const Value near = lt(abs(x), number_like(x, 0.05)), one = number_like(x, 1);
+  const Value u = where(near, x * std::numbers::pi, number_like(x, 0)), t = u * u;
+  const Value series =
+      u * std::numbers::pi *
+      ((((t * (-1.0 / 3991680) + 1.0 / 45360) * t - 1.0 / 840) * t + 1.0 / 30) * t - 1.0 / 3);
+  return dy * where(near, series, (cos(x * std::numbers::pi) - y) / where(near, one, x));
 }
 // dy where x is finite
 Value nan_to_num_dx(V x, V, V dy) { return where(isfinite(x), dy, number_like(dy, 0)); }

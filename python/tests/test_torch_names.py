@@ -4,6 +4,7 @@
 import collections
 import inspect
 import re
+import types
 
 import numpy as np
 import pytest
@@ -537,3 +538,79 @@ def test_out_tells_autograd_and_refuses_lazy_tensors():
     if hasattr(torch.autograd.graph, "increment_version"):
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             y.sum().backward()
+
+
+# Where formulas divide by 0, cancel or have ties: first and second derivatives are torch's.
+_POINTS = """
+T.elu(p)
+T.selu(p)
+T.celu(p, 0.7)
+T.pow(p, 0)
+T.pow(p, 2.0)
+T.pow(p, 3)
+T.float_power(p, 0)
+T.clamp(p, -1.0, 1.0)
+T.abs(p)
+T.hardtanh(p)
+T.atan2(p[:8], p[8:])
+T.hypot(p[:8], p[8:])
+T.xlogy(p[:8].abs(), p[8:].abs() + 1)
+T.maximum(p[:8], p[8:])
+T.norm(z, 3)
+T.norm(z, 4, 0)
+T.dist(z, z, 3.0)
+T.max(u)
+T.min(u)
+T.amax(q, 0)
+T.std(u)
+T.logsumexp(z, 0)
+T.logcumsumexp(z, 0)
+T.embedding_bag(torch.tensor([[0, 1, 3], [2, 2, 1]]), q, mode="max")
+T.embedding_bag(torch.tensor([0, 1, 3, 2]), q, torch.tensor([0, 0, 3]), mode="max")
+T.hinge_embedding_loss(u, t("float64", -1, 1, -1), reduction="none")
+T.margin_ranking_loss(u, u, t("float64", -1, 1, -1), reduction="none")
+T.cosine_embedding_loss(q + 1, q + 1, t("float64", -1, 1, -1, 1), margin=1.0, reduction="none")
+T.smooth_l1_loss(p, torch.zeros(16).double(), reduction="none")
+T.scatter_reduce(u, 0, torch.tensor([0, 0, 1, 2]), t("float64", 0, 3, 2, 0), "prod")
+""".strip().split("\n")
+
+
+@needs_torch
+@pytest.mark.parametrize("line", _POINTS)
+def test_derivatives_at_special_points_are_torchs(line):
+    given = {"p": _of("float64", 0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 6, 20, -20, 0.25, 100, -100), "z": torch.zeros(3).double(),
+             "q": _of("float64", 0, 0, 1, 1, 0, 0, 2, 1).reshape(4, 2), "u": torch.ones(3).double()}  # fmt: skip
+    if line.startswith(("T.elu", "T.selu", "T.celu")):
+        given["p"] = given["p"].float()  # e^100 is infinite
+    found = []
+    for module in (types.SimpleNamespace(**{name: torch_names.torch_of(name) for name in hg.ops.__all__}), hg.ops):
+        leaves = {key: value.clone().requires_grad_() for key, value in given.items()}
+        made = [eval(line, {"T": module, "torch": torch, "t": _of, **leaves})]
+        for _ in "12":
+            made = [each for each in made if each.requires_grad]
+            total = sum(((each * torch.linspace(0.5, 2, each.numel()).reshape(each.shape)).sum() for each in made), torch.zeros((), requires_grad=True))
+            made = torch.autograd.grad(total, list(leaves.values()), create_graph=True, materialize_grads=True)
+            found.append(made)
+    for want, got in zip(found[0] + found[1], found[2] + found[3]):
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-8, equal_nan=True)
+
+
+@needs_torch
+def test_second_derivatives_where_torchs_are_not_finite_or_cancel():
+    def second(function, *numbers, kind="float64"):
+        x = _of(kind, *numbers).requires_grad_()
+        (first,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        return torch.autograd.grad(first.sum(), x)[0]
+
+    same = torch.testing.assert_close
+    same(second(hg.ops.sinc, 0, 1e-9, 1e-3), _of("float64", *[-np.pi**2 / 3] * 2, -np.pi**2 / 3 + np.pi**4 * 1e-6 / 10))
+    same(second(hg.ops.i1e, 1e-20, -1e-20, kind="float32"), _of("float32", -1, 1))
+    same(second(hg.ops.i1, 1e-3), _of("float64", 0.75e-3 / 2))
+    same(second(hg.ops.erfcx, 1e4, 1e6), 2 / np.pi**0.5 / _of("float64", 1e4, 1e6) ** 3)
+    # Two zeros that meet in one product: torch refuses their second derivative.
+    x = _of("float64", 0, 5, 0, 2).requires_grad_()
+    y = hg.ops.scatter_reduce(_of("float64", 3), 0, torch.zeros(4).long(), x, "prod")
+    (first,) = torch.autograd.grad(y, x, create_graph=True)
+    same(torch.autograd.grad(first[0], x)[0], _of("float64", 0, 0, 30, 0))
+    x = _of("float64", 0, 1, 0, 1).requires_grad_()
+    same(torch.autograd.grad(hg.ops.binary_cross_entropy(x, _of("float64", 0, 1, 1, 0), reduction="sum"), x)[0], _of("float64", 0, 0, -1e12, 1e12))

@@ -495,7 +495,14 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
         rows = _rows.mul(rows, unsqueeze(scale, 1))
     empty = _rows.full([bags, shape_of(weight)[1]], 0.0, dtype_of(weight))
     if mode == "max":
-        return _rows.index_reduce(empty, bag, rows, dim=0, reduce="amax", include_self=False)
+        sizes = np.bincount(bag, minlength=bags)
+        is_there = np.arange(sizes.max(initial=1)) < sizes[:, None]  # [bags, longest]
+        places = np.zeros(is_there.shape, np.int64)
+        places[is_there] = np.arange(len(index))
+        if not len(index):
+            return empty
+        filled = _rows.where(is_there[:, :, None], _rows.embedding(rows, places), -np.inf)
+        return _rows.where((sizes == 0)[:, None], empty, _rows.max(filled, dim=1)[0])  # the first of equal ones has the gradient
     y = _rows.index_reduce(empty, bag, rows, dim=0, reduce="add")
     if mode == "sum":
         return y

@@ -107,9 +107,9 @@ def _arg(row, x, dim, keepdim):
     return to_shape(found, [1] * len(shape_of(x))) if keepdim else found
 
 
-def _extreme(row, pair, input, dim, keepdim):
+def _extreme(row, whole, pair, input, dim, keepdim):
     if dim is None:
-        return row(input, dim=None)[0]
+        return whole(input)  # equal elements share the gradient
     if isinstance(dim, int) and not isinstance(dim, bool):
         return row(input, dim=dim, keepdim=keepdim)
     return pair(input, dim)
@@ -118,13 +118,13 @@ def _extreme(row, pair, input, dim, keepdim):
 @torch_function()
 def max(input, dim=None, keepdim=False):
     """The largest element; along a dim, values and indices; with a tensor in place of ``dim``, as maximum."""
-    return _extreme(_rows.max, _rows.maximum, input, dim, keepdim)
+    return _extreme(_rows.max, amax, _rows.maximum, input, dim, keepdim)
 
 
 @torch_function()
 def min(input, dim=None, keepdim=False):
     """The smallest element; along a dim, values and indices; with a tensor in place of ``dim``, as minimum."""
-    return _extreme(_rows.min, _rows.minimum, input, dim, keepdim)
+    return _extreme(_rows.min, amin, _rows.minimum, input, dim, keepdim)
 
 
 @torch_function()
