@@ -330,14 +330,16 @@ int64_t reduce_blocks(const Source<T>& src, int64_t begin, int64_t end, T* to, i
   return done;
 }
 
-// Row i of src goes to row index[i] of y.
-template <class T, class Reduction>
-void reduce_rows(const T* src, const int64_t* index, int64_t begin, int64_t end, T* y,
-                 int64_t inner, int64_t width, Reduction reduce) {
-  for (int64_t i = begin; inner == 1 && i < end; ++i)
-    y[index[i]] = combine(y[index[i]], src[i], reduce);
-  for (int64_t i = begin; inner != 1 && i < end; ++i)
-    combine_row(y + index[i] * inner, src + i * inner, width, reduce);
+// Row i of src goes to row index[i] of y. Inlined into its caller, the loop takes a quarter longer.
+template <class T>
+[[gnu::noinline]] void reduce_rows(Reduce kind, const T* src, const int64_t* index, int64_t n, T* y,
+                                   int64_t inner, int64_t width) {
+  with_reduce(kind, [&](auto reduce) {
+    for (int64_t i = 0; inner == 1 && i < n; ++i)
+      y[index[i]] = combine(y[index[i]], src[i], reduce);
+    for (int64_t i = 0; inner != 1 && i < n; ++i)
+      combine_row(y + index[i] * inner, src + i * inner, width, reduce);
+  });
 }
 
 // Selected rows of src: neighbors that go to one row of y are summed in registers.
@@ -364,11 +366,11 @@ void reduce_strip(const Rule& rule, const Source<T>& src, const int64_t* index, 
   const bool fresh = !rule.include_self && rule.reduce != Reduce::none;
   for (int64_t i = begin; fresh && i < end; ++i)
     std::fill_n(y + index[i] * inner, width, identity<T>(rule.reduce));
+  if (src.rows == nullptr)
+    return reduce_rows(rule.reduce, src.data + begin * inner, index + begin, end - begin, y, inner,
+                       width);
   with_reduce(rule.reduce, [&](auto reduce) {
-    if (src.rows == nullptr)
-      reduce_rows(src.data, index, begin, end, y, inner, width, reduce);
-    else
-      reduce_selected(src, index, begin, end, y, inner, width, reduce);
+    reduce_selected(src, index, begin, end, y, inner, width, reduce);
   });
 }
 
@@ -411,7 +413,7 @@ void index_reduce_run(const RunContext& c) noexcept {
         for (int64_t j = 0; counts[r] > 0 && j < width; ++j)
           to[r * inner + j] = divided(to[r * inner + j], counts[r] + (rule.include_self ? 1 : 0));
     };
-    // Rows of y that sorted indices write are tasks, too: each has its own part of src.
+    // Rows of y that sorted indices write are also tasks: each has its own part of src.
     if (outer == 1 && size > strips && std::is_sorted(index, index + n)) {
       const int64_t grain = grain_of(std::max<int64_t>(1, n * inner / size));
       c.parallel_for(size, grain, [&](int64_t low, int64_t high) {
