@@ -77,7 +77,7 @@ class Masks {
     // The largest score of a row is not low.
     if (node->op->name() == "sub") {
       const Node* const subtracted = producer(node->inputs[1]);
-      return subtracted != nullptr && subtracted->op->name() == "amax" &&
+      return subtracted != nullptr && is_one_of(*subtracted, {"amax", "max"}) &&
                      subtracted->inputs[0] == node->inputs[0]
                  ? low(node->inputs[0])
                  : std::nullopt;
@@ -264,12 +264,12 @@ class Finder {
   }
 
   void find_candidates() {
-    const std::vector<int> uses = use_counts(graph_);
+    uses_ = use_counts(graph_);
     for (const CarriedValue& each : carried_) {
       const Candidate found{each.input, input_named(graph_, each.input),
                             output_named(graph_, each.output)};
       const int32_t at = found.output == kNoValue ? -1 : graph_.value_info(found.output).node;
-      if (at < 0 || found.input == kNoValue || uses[static_cast<size_t>(found.input)] != 1)
+      if (at < 0 || found.input == kNoValue || uses_[static_cast<size_t>(found.input)] != 1)
         continue;
       const Node& node = graph_.nodes()[static_cast<size_t>(at)];
       if (node.op->name() != "concat" || node.inputs[0] != found.input) continue;
@@ -409,7 +409,10 @@ class Finder {
     }
     if (node.op->name() == "matmul" && is_narrow(node.inputs[0]) && is_narrow(node.inputs[1]))
       return masks.zero(node.inputs[0]);
-    if (node.op->name() == "amax") return masks.low(node.inputs[0]);
+    // The largest scores; their positions would be other ones.
+    if (node.op->name() == "amax" ||
+        (node.op->name() == "max" && uses_[static_cast<size_t>(node.outputs[1])] == 0))
+      return masks.low(node.inputs[0]);
     return {};
   }
 
@@ -513,6 +516,7 @@ class Finder {
   const Graph& graph_;
   const std::vector<CarriedValue>& carried_;
   std::vector<Candidate> candidates_;
+  std::vector<int> uses_;  // of values
   Dim past_, all_, window_;
   std::vector<size_t> group_;          // of values: another value of the group
   std::vector<bool> is_narrow_;        // values that have the positions of candidates
