@@ -16,7 +16,6 @@ from torch.nn import (
     UninitializedBuffer, UninitializedParameter,
 )  # fmt: skip
 
-from .. import _rows as ops
 from .. import ops as functional  # noqa: F401 - torch.nn.functional's name
 from ._activations import (
     CELU, ELU, GELU, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish, PReLU, ReLU, ReLU6,
@@ -25,7 +24,7 @@ from ._activations import (
 from ._adaptive import AdaptiveLogSoftmaxWithLoss
 from ._common import takes_hologram
 from ._attention import (
-    MultiheadAttention, Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
+    _ACTIVATIONS, MultiheadAttention, Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
 )  # fmt: skip
 from ._dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
 from ._lazy import (
@@ -71,7 +70,7 @@ def as_torch(module):
         if kind.__module__.startswith(f"{__name__}.") and globals().get(kind.__name__) is kind:
             part.__class__ = getattr(torch.nn, kind.__name__)
             if isinstance(part, (torch.nn.TransformerEncoderLayer, torch.nn.TransformerDecoderLayer)):
-                known = {ops.relu: torch.nn.functional.relu, ops.gelu: torch.nn.functional.gelu}
+                known = {op: function for function, op in _ACTIVATIONS.items()}
                 part.activation = known.get(part.activation, part.activation)
     return module
 

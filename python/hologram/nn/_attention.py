@@ -97,12 +97,14 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         return None if mask is None else mask.expand(batch, heads, time, steps)
 
 
+_ACTIVATIONS = {torch.relu: ops.relu, torch.nn.functional.relu: ops.relu, torch.nn.functional.gelu: ops.gelu}
+
+
 def _activation(function):
     """torch's functional relu and gelu as ops; layers stay."""
-    known = {torch.nn.functional.relu: ops.relu, torch.relu: ops.relu, torch.nn.functional.gelu: ops.gelu}
-    if function in known:
-        return known[function]
-    if not isinstance(function, torch.nn.Module) and function not in known.values():
+    if function in _ACTIVATIONS:
+        return _ACTIVATIONS[function]
+    if not isinstance(function, torch.nn.Module) and function not in _ACTIVATIONS.values():
         raise UnsupportedError(f"the activation {function} of a transformer is 'relu', 'gelu' or a layer")
     return function
 
