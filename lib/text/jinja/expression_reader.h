@@ -58,16 +58,6 @@ class ExpressionReader {
   Result<Expr> read_primary();
 
   // Both limits bound the stack of this reader and of a run.
-  class Deeper {
-   public:
-    explicit Deeper(int& depth) : depth_(++depth) {}
-    ~Deeper() { --depth_; }
-    Deeper(const Deeper&) = delete;
-    Deeper& operator=(const Deeper&) = delete;
-
-   private:
-    int& depth_;
-  };
   Status check_depth() const;
   int depth_ = 0;
   int levels_ = 0;  // operators of the outermost expression

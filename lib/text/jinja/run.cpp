@@ -65,16 +65,6 @@ class Runner {
     return Status(status.code(), str_cat(name_, ": line ", line, ": ", status.message()));
   }
 
-  class Deeper {
-   public:
-    explicit Deeper(int& depth) : depth_(++depth) {}
-    ~Deeper() { --depth_; }
-    Deeper(const Deeper&) = delete;
-    Deeper& operator=(const Deeper&) = delete;
-
-   private:
-    int& depth_;
-  };
   Status enter() {
     if (depth_ > kMostDepth)
       return unsupported("the template nests more than ", kMostDepth, " operations");

@@ -106,4 +106,16 @@ struct Statement {
 // `source` must be valid UTF-8. Fails with name and line for unsupported parts.
 Result<Body> parse(std::string_view source, std::string_view name);
 
+// Counts a level of recursion while it lives.
+class Deeper {
+ public:
+  explicit Deeper(int& depth) : depth_(++depth) {}
+  ~Deeper() { --depth_; }
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
+
+ private:
+  int& depth_;
+};
+
 }  // namespace hg::jinja
