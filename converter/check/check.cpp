@@ -155,7 +155,8 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
   if (!is_for_others && accepts_asked()) return true;
   // If values make no difference at these sizes, they make none at other sizes.
   const bool values_matter = reasons.size() > 1;
-  std::vector<Binding> others = fitting_sizes(specs_, job_, asked, refusal_.reason, earlier);
+  std::vector<Binding> others =
+      fitting_sizes(specs_, job_, graph_, asked, refusal_.reason, earlier);
   const auto guarded =
       std::stable_partition(others.begin(), others.end(),
                             [&](const Binding& tried) { return !is_guarded(graph_, tried); });

@@ -44,6 +44,23 @@ std::optional<int64_t> elements(std::span<const InputSpec> specs, const Binding&
   return sum;
 }
 
+// Whether a value of the graph has too many elements for a check, such as a mask of long inputs.
+bool makes_large_values(const Graph& graph, const Binding& sizes) {
+  constexpr int64_t kMostOfValue = int64_t{1} << 26, kUsual = 512;
+  const auto is_usual = [](const auto& symbol) { return symbol.second <= kUsual; };
+  if (std::all_of(sizes.begin(), sizes.end(), is_usual)) return false;
+  const Bindings bindings = bindings_of(sizes);
+  for (const Node& node : graph.nodes())
+    for (const ValueId id : node.outputs) {
+      const Result<Sizes> shape = evaluate(graph.value_info(id).type.shape, bindings);
+      double count = 1;
+      for (int d = 0; shape.ok() && d < shape->rank(); ++d)
+        count *= static_cast<double>((*shape)[d]);
+      if (shape.ok() && count > static_cast<double>(kMostOfValue)) return true;
+    }
+  return false;
+}
+
 void collect_guards(const Graph& graph, std::vector<const Guard*>& guards) {
   for (const Guard& guard : graph.guards()) guards.push_back(&guard);
   for (const Node& node : graph.nodes())
@@ -220,8 +237,8 @@ class Candidates {
 }  // namespace
 
 std::vector<Binding> fitting_sizes(std::span<const InputSpec> specs, const Job& job,
-                                   const Binding& asked, std::string_view reason,
-                                   const std::optional<Binding>& earlier) {
+                                   const Graph& graph, const Binding& asked,
+                                   std::string_view reason, const std::optional<Binding>& earlier) {
   Candidates candidates(specs, job, asked);
   std::vector<Binding> tries;
   for (const int64_t times : {1, 2, 3}) {
@@ -261,6 +278,7 @@ std::vector<Binding> fitting_sizes(std::span<const InputSpec> specs, const Job& 
     });
   }
   if (tries.size() > kMostTries) tries.resize(kMostTries);
+  std::erase_if(tries, [&](const Binding& sizes) { return makes_large_values(graph, sizes); });
   return tries;
 }
 

@@ -13,11 +13,11 @@ namespace hg::convert {
 
 // Returns other sizes for symbols that the job does not fix. First come multiples of the job's
 // examples and sizes from the numbers in `reason`, with which libtorch rejected `asked`; then sizes
-// by number of elements, fewest first. Batch symbols never repeat their size from the `earlier`
-// case; other symbols avoid it.
+// by number of elements, fewest first. Inputs and values of the graph stay small. Batch symbols
+// never repeat their size from the `earlier` case; other symbols avoid it.
 std::vector<Binding> fitting_sizes(std::span<const InputSpec> specs, const Job& job,
-                                   const Binding& asked, std::string_view reason,
-                                   const std::optional<Binding>& earlier);
+                                   const Graph& graph, const Binding& asked,
+                                   std::string_view reason, const std::optional<Binding>& earlier);
 
 // Returns sizes for the same symbols that all guards of the graph admit, small ones first. The
 // search is bounded. Preferably no symbol repeats its size from the earlier case; otherwise no
