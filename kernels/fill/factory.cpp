@@ -4,6 +4,7 @@
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
+#include "kernels/fill/linspace.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -44,16 +45,6 @@ Status linspace_prepare(PrepareContext& c) {
   return {};
 }
 
-// As in torch: counts from the nearer end, so that both ends are exact, with one rounding of a
-// product and its sum. W: the type of the computation.
-template <class W, class Put>
-void linspace(W first, W last, int64_t begin, int64_t end, int64_t count, const Put& put) {
-  const W step = count > 1 ? (last - first) / static_cast<W>(count - 1) : W{0};
-  for (int64_t i = begin; i < end; ++i)
-    put(i, count == 1 || i < count / 2 ? std::fma(step, static_cast<W>(i), first)
-                                       : std::fma(-step, static_cast<W>(count - i - 1), last));
-}
-
 // Integers are truncated, the ends first.
 void linspace_run(const RunContext& c) noexcept {
   const Tensor& y = c.out(0);
@@ -66,19 +57,20 @@ void linspace_run(const RunContext& c) noexcept {
       return y.dtype == u8 && whole < 0 ? whole + 256 : whole;
     };
     return c.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-      linspace(cut(s.start), cut(s.end), begin, end, count, [&](int64_t i, double value) {
+      for (int64_t i = begin; i < end; ++i)
         for_number(y.dtype, [&]<class T>() {
           if constexpr (std::is_integral_v<T>)
-            y.as<T>()[i] = static_cast<T>(static_cast<int64_t>(value));
+            y.as<T>()[i] = static_cast<T>(
+                static_cast<int64_t>(linspace_at<double>(cut(s.start), cut(s.end), i, count)));
         });
-      });
     });
   }
   for_float(y.dtype, [&]<class T>() {  // dtypes of up to 32 bits in f32
     using W = Wide<T>;
+    const auto end_of = [](double v) { return static_cast<W>(static_cast<T>(static_cast<W>(v))); };
     c.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-      linspace(static_cast<W>(s.start), static_cast<W>(s.end), begin, end, count,
-               [&](int64_t i, W value) { store(y.as<T>() + i, value); });
+      for (int64_t i = begin; i < end; ++i)
+        store(y.as<T>() + i, linspace_at<T>(end_of(s.start), end_of(s.end), i, count));
     });
   });
 }

@@ -283,7 +283,7 @@ void run_histc(const RunContext& c) noexcept {
     const T* x = c.in(0).as<const T>();
     T* y = c.out(0).as<T>();
     const Range given = c.state<Range>();
-    Number low = static_cast<Number>(given.low), high = static_cast<Number>(given.high);
+    Number low = wide(narrowed<T>(given.low)), high = wide(narrowed<T>(given.high));
     if (low == high && n > 0) {
       low = high = wide(x[0]);
       for (int64_t i = 1; i < n; ++i) {
@@ -297,11 +297,14 @@ void run_histc(const RunContext& c) noexcept {
     }
     std::fill(y, y + bins, narrowed<T>(0.0));
     if (!std::isfinite(high - low)) return c.fail("the range is not finite");
+    // As in torch, each step is rounded to the dtype of x, which decides at the edges of bins.
+    const auto rounded = [](Number value) { return wide(narrowed<T>(value)); };
+    const Number range = rounded(high - low), count = rounded(static_cast<Number>(bins));
     for (int64_t i = 0; i < n; ++i) {
       const Number value = wide(x[i]);
       if (!(value >= low && value <= high)) continue;
-      int64_t bin = static_cast<int64_t>((value - low) / (high - low) * static_cast<Number>(bins));
-      bin = std::min(bin, bins - 1);
+      const Number place = rounded(rounded(rounded(value - low) * count) / range);
+      const int64_t bin = std::min(static_cast<int64_t>(place), bins - 1);
       y[bin] = narrowed<T>(wide(y[bin]) + 1);
     }
   });

@@ -73,16 +73,17 @@ Result<PlannedCall*> ExecutorBase::Body::planned(std::string_view op,
 }
 
 // Passes an input with gaps as its memory in one line, viewed with its strides. Kernels that
-// support strides read it in place. Inputs with negative strides are copied.
+// support strides read it in place. Complex inputs and those with negative strides are copied.
 Value ExecutorBase::Body::add_input(const Operand& input, const std::string& name, Graph& graph,
                                     PlannedCall& call) {
   call.extents.push_back(-1);
   if (input.kind_ == Operand::Kind::number) return graph.input(name, call.numbers, {});
   const Sizes &shape = *input.shape_, &strides = *input.strides_;
   const bool is_dense = is_contiguous(shape, strides);
-  const bool is_backwards =
+  const bool is_copied =
+      is_complex(input.dtype_) ||
       std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride < 0; });
-  if (is_dense || is_backwards) {
+  if (is_dense || is_copied) {
     call.is_read_in_place &= is_dense;
     return graph.input(name, input.dtype_, to_shape(shape));
   }

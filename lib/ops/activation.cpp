@@ -31,8 +31,8 @@ Status leaky_relu_grad(GradContext& c) {
   c.set_grad(0, where(above_limit(c.in(0), 0), dy, dy * c.attrs().real("negative_slope")));
   return {};
 }
-// dx = scale dy where x > 0, else dy alpha scale input_scale e^(input_scale x). The exponential of a
-// positive x could overflow, and its derivative would be NaN.
+// dx = scale dy where x > 0, else dy alpha scale input_scale e^(input_scale x). The exponential of
+// a positive x could overflow, and its derivative would be NaN.
 Status elu_grad(GradContext& c) {
   const Value x = c.in(0), dy = c.dout(0);
   const double alpha = c.attrs().real("alpha"), scale = c.attrs().real("scale");

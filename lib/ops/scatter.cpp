@@ -102,8 +102,7 @@ Gradients prod_grads(const Scatter& s, const Value& x, const Value& src, const V
   const Value others = s.put(x, where(few, number(src, 1), src), "prod", s.include_self);
   const Value sum = s.put(full_like(x, 0), where(is_zero, src, zero), "add", true);
   const Value other = where(pair, s.pick(sum) - src, number(src, 1));
-  grads.dsrc =
-      where(few, s.pick(mul(dy, others)) * other, div(s.pick(mul(dy, y)), no_zeros(src)));
+  grads.dsrc = where(few, s.pick(mul(dy, others)) * other, div(s.pick(mul(dy, y)), no_zeros(src)));
   return grads;
 }
 

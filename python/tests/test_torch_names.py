@@ -300,6 +300,10 @@ T.equal(t("float32", 0.1), t("float64", 0.1))
 T.equal(t("float32", 1), t("complex64", 1))
 T.equal(t("complex64", 1j), t("complex64", 1j))
 T.equal(t("complex64", 1j), t("float32", 0))
+T.histc(t("float16", -0.3, -0.1, 0.1, 0.3, 0.5, 0.7), 5, -0.3, 0.7)
+T.histc(t("bfloat16", -1.8, -0.6, 0.6, 1.8), 5, -3, 3)
+T.histc(t("float32", -1.8, -0.6, 0.6, 1.8), 5, -3, 3)
+T.view_as_real(torch.ones(2, 3, dtype=torch.complex64).T)
 T.cov(t("float32", 1, 2, 3)[None])
 T.corrcoef(t("float32", 1, 2, 3)[None])
 T.addmm(t("float32", 1), t("float32", _NAN)[None], torch.ones(1, 1), alpha=0)
@@ -614,3 +618,10 @@ def test_second_derivatives_where_torchs_are_not_finite_or_cancel():
     same(torch.autograd.grad(first[0], x)[0], _of("float64", 0, 0, 30, 0))
     x = _of("float64", 0, 1, 0, 1).requires_grad_()
     same(torch.autograd.grad(hg.ops.binary_cross_entropy(x, _of("float64", 0, 1, 1, 0), reduction="sum"), x)[0], _of("float64", 0, 0, -1e12, 1e12))
+
+
+@needs_torch
+def test_linspace_of_16_bits_rounds_as_torchs():
+    for count in range(1, 60):
+        want = torch.linspace(-0.3, 0.7, count, dtype=torch.float16).numpy()
+        np.testing.assert_array_equal(hg.ops.linspace(-0.3, 0.7, count, dtype="float16"), want)
