@@ -621,7 +621,78 @@ def test_second_derivatives_where_torchs_are_not_finite_or_cancel():
 
 
 @needs_torch
+def test_short_time_transforms_are_torchs():
+    rng = np.random.default_rng(0)
+    count = collections.Counter()
+    for case in range(150):
+        n = int(rng.choice([2, 3, 4, 5, 8, 16]))
+        hop, win = (None if each == 0 else int(each) for each in (rng.integers(0, 5), rng.choice([0, n, n - 1])))
+        dtype = [torch.float32, torch.float64, torch.complex64, torch.complex128][case % 4]
+        real = torch.zeros((), dtype=dtype).real.dtype
+        window = (torch.from_numpy(rng.random(win or n)) + 0.1).to(real) if case % 3 else None
+        torch.manual_seed(case)
+        x = torch.randn([(30,), (3, 40), (1, 5)][case % 3], dtype=dtype)
+        named = {"hop_length": hop, "win_length": win, "window": window, "center": bool(rng.integers(0, 2)), "normalized": bool(rng.integers(0, 2)),
+                 "pad_mode": str(rng.choice(["reflect", "constant", "replicate", "circular"])), "onesided": [None, False, True][case % 7 % 3]}  # fmt: skip
+        want, got = (_outcome(lambda: module.stft(x, n, return_complex=case % 5 > 0, **named)) for module in (torch, hg.ops))
+        assert (want is None) == (got is None), (case, n, x.shape, named)
+        if want is None:
+            continue
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+        count["stft"] += 1
+        named.pop("pad_mode")
+        named["length"] = [None, x.shape[-1], x.shape[-1] + 3][case % 11 % 3]
+        if want.is_complex():
+            back = [_outcome(lambda: module.istft(want, n, return_complex=case % 13 == 0, **named)) for module in (torch, hg.ops)]
+            assert (back[0] is None) == (back[1] is None), (case, n, x.shape, named)
+            if back[0] is not None:
+                torch.testing.assert_close(back[1], back[0], rtol=1e-3, atol=1e-3)
+                count["istft"] += 1
+    assert count["stft"] > 60 and count["istft"] > 30
+    x, window = torch.randn(2, 30, dtype=torch.float64, requires_grad=True), torch.rand(8, dtype=torch.float64, requires_grad=True)
+    grads = []
+    for module in (torch, hg.ops):
+        y = module.stft(x, 8, window=window, return_complex=True)
+        grads.append(torch.autograd.grad(module.istft(y * 2, 8, window=window).pow(2).sum() + y.abs().sum(), (x, window)))
+    torch.testing.assert_close(grads[1], grads[0])
+
+
+@needs_torch
 def test_linspace_of_16_bits_rounds_as_torchs():
     for count in range(1, 60):
         want = torch.linspace(-0.3, 0.7, count, dtype=torch.float16).numpy()
         np.testing.assert_array_equal(hg.ops.linspace(-0.3, 0.7, count, dtype="float16"), want)
+
+
+@needs_torch
+def test_lu_is_that_of_linalg():
+    for case, shape in enumerate([(3, 3), (2, 3, 3), (4, 2), (2, 4), (2, 1, 3, 5), (1, 1)]):
+        torch.manual_seed(case)
+        a = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+        want, got = torch.linalg.lu(a), hg.ops.lu(a)
+        grads = []
+        for p, low, up in (want, got):
+            grads.append(torch.autograd.grad((low * torch.arange(low.numel()).reshape(low.shape)).sum() + (up**2).sum(), a)[0])
+        torch.testing.assert_close((*got, grads[1]), (*want, grads[0]))
+    p, low, up = hg.ops.lu(np.array([[0.0, 2], [1, 3]]))
+    np.testing.assert_array_equal(p @ low @ up, [[0, 2], [1, 3]])
+
+
+def test_poisson_draws_numbers_of_events():
+    with hg.Executor("cpu", seed=3):
+        for rate in (0.1, 3.5, 1000):
+            drawn = hg.ops.poisson(np.full(20000, rate, np.float32))
+            assert abs(drawn.mean() - rate) < 4 * (rate / 20000) ** 0.5 and abs(drawn.var() / rate - 1) < 0.1 and (drawn == drawn.round()).all()
+        assert (hg.ops.poisson(np.zeros(4)) == 0).all() and hg.ops.poisson(np.zeros((0, 2), np.float32)).shape == (0, 2)
+    for rates in (np.array([-1.0]), np.array([np.nan]), np.array([np.inf]), np.array([1])):
+        with pytest.raises(ValueError, match="poisson: "):
+            hg.ops.poisson(rates)
+
+
+@pytest.mark.parametrize("name", ["abs_", "zero_", "relu_", "exp_"])
+def test_functions_that_write_to_their_input_say_so(name):
+    for given in (None, 3, [1.0, 2.0], "a", hg.Var(np.ones(2, np.float32))):
+        with pytest.raises(TypeError, match=rf"^{name}\(\) writes to its input, "):
+            getattr(hg.ops, name)(given)
+    with pytest.raises(ValueError, match=f"^{name}: "):
+        getattr(hg.ops, name)(np.array([["a"]]))

@@ -2,7 +2,8 @@
 """Functions with PyTorch's names and signatures, written with the op rows. ``functions`` lists all of them by name; ``hg.ops``
 shows them. A function whose op row differs only in names is a line of ``_table``; others are Python functions."""
 
-from . import _attention, _create, _elements, _index, _layers, _losses, _matrices, _pools, _random, _reduce, _shapes, _statistics  # noqa: F401 - each adds its functions
+from .. import _core
+from . import _attention, _create, _elements, _index, _layers, _losses, _matrices, _pools, _random, _reduce, _shapes, _signal, _statistics  # noqa: F401 - each adds its functions
 from ._table import define, functions
 
 __all__ = ["functions"]
@@ -16,17 +17,30 @@ trunc xlogy
 """
 
 
-def _in_place(name):
-    base = functions[name]
-    parameters = [each for each in base.__signature__.parameters.values() if each.name not in ("inplace", "out")]
+def _written(name, place):
+    """The array or tensor that a function writes to."""
+    if isinstance(place, (_core.Var, _core.Value)):
+        raise TypeError(f"{name}() writes to its input, and an expression has no memory: use {'zeros_like' if name == 'zero_' else name[:-1]}()")
+    if place is None or isinstance(place, (bytes, bytearray)) or not _core.is_tensor(place):
+        raise TypeError(f"{name}() writes to its input, which is a {type(place).__name__}: expected an array or a tensor")
+    return place
 
+
+def _in_place(name, base, parameters, *more):
     def function(*args, **kwargs):
-        return base(*args, **kwargs, out=args[0] if args else kwargs["input"])
+        place = _written(name, args[0] if args else kwargs["input"])
+        try:
+            return base(*args, *more, **kwargs, out=place)
+        except (TypeError, ValueError) as error:
+            text = str(error).removeprefix(base.__name__)
+            raise type(error)(f"{name}{'' if text != str(error) else ': '}{text}") from None
 
     function.__signature__ = base.__signature__.replace(parameters=parameters)
-    define(f"{name}_", f"As {name}, written to the input.", function)
+    define(name, f"As {name[:-1]}, written to the input." if not more else "Writes zeros to the input.", function)
 
 
 for _name in _IN_PLACE.split():
-    _in_place(_name)
-define("zero_", "Writes zeros to the input.", lambda input: functions["fill_"](input, 0))
+    _base = functions[_name]
+    _in_place(f"{_name}_", _base, [each for each in _base.__signature__.parameters.values() if each.name not in ("inplace", "out")])
+_fill = functions["fill"]
+_in_place("zero_", _fill, [_fill.__signature__.parameters["input"]], 0)

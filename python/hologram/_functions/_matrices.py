@@ -4,10 +4,12 @@
 import math
 import string
 
+import numpy as np
+
 from .. import _rows
 from ._create import full_, full_like_
 from ._elements import conj
-from ._shapes import roll, to_shape, transpose
+from ._shapes import narrow, roll, to_shape, transpose, unsqueeze
 from ._sizes import at_rank, common_dtype, dims_of, dtype_of, element_of, is_complex, is_float, product, shape_of
 from ._table import define, torch_function
 
@@ -371,3 +373,16 @@ define("inverse", "The inverses of square matrices.", lambda input: _inverse(inp
 define("logdet", "The logarithm of determinants; NaN for negative ones.", lambda input: _logdet(input))
 define("cholesky_inverse", "The inverse of A = L L^T, where the input is L, or with ``upper`` L^T.",
        lambda input, upper=False: cholesky_solve(_identity(input), input, upper))  # fmt: skip
+
+
+@torch_function()
+def lu(A, *, pivot=True):
+    """``A = P L U`` of matrices: a permutation, a unit lower and an upper triangle, as torch.linalg.lu."""
+    if not pivot:
+        raise ValueError("lu: pivot=False is not supported, expected True")
+    rows, columns = shape_of(A)[-2:] if len(shape_of(A)) > 1 else (0, 0)
+    both, _, order = _rows.lu(A)
+    least = min(rows, columns)
+    lower = _rows.add(_rows.tril(narrow(both, -1, 0, least), -1), _rows.eye(rows, least, dtype_of(A)))
+    permutation = _rows.cast(_rows.eq(unsqueeze(order, -2), np.arange(rows)[:, None]), dtype_of(A))
+    return permutation, lower, _rows.triu(narrow(both, -2, 0, least), 0)

@@ -8,7 +8,7 @@ import numpy as np
 from .. import _core, _rows
 from ._pools import require_eager
 from ._shapes import narrow, to_shape, unsqueeze
-from ._sizes import dtype_of, is_complex, is_float, range_of, shape_of, sizes_from
+from ._sizes import dtype_of, is_complex, is_float, product, range_of, shape_of, sizes_from
 from ._table import define, functions, torch_function
 
 
@@ -184,6 +184,27 @@ def bernoulli(input, p=None):
     if not (0 <= p <= 1 if isinstance(p, (int, float)) else _rows.all(_rows.logical_and(_rows.ge(given, 0), _rows.le(given, 1))).item()):
         raise ValueError(f"bernoulli: p is {p if isinstance(p, (int, float)) else 'outside 0 to 1 or NaN at an element'}, expected probabilities")
     return _rows.cast(_rows.lt(drawn, input if p is None else p), dtype_of(input))
+
+
+@torch_function()
+def poisson(input):
+    """Numbers of events, drawn with the rates in the input."""
+    drawn = _drawn_like("poisson", _rows.rand, input, "float64")
+    if not is_float(input):
+        raise ValueError(f"poisson: the rates are {dtype_of(input)}, expected floats")
+    rates = _rows.cast(input, "float64")
+    most = _rows.amax(rates, []).item() if product(shape_of(input)) else 0.0
+    if not (math.isfinite(most) and _rows.all(_rows.ge(rates, 0)).item()):
+        raise ValueError("poisson: expected finite rates from 0")
+    # The least count whose share of all draws, that of counts up to it, exceeds a uniform number, by bisection.
+    most = math.ceil(most + 40 * math.sqrt(most) + 40)
+    below, above = _rows.full(list(shape_of(input)), -1.0, "float64"), _rows.full(list(shape_of(input)), float(most), "float64")
+    for _ in range(most.bit_length() + 1):
+        middle = _rows.floor(_rows.mul(_rows.add(below, above), 0.5))
+        is_enough = _rows.gt(_rows.igammac(_rows.add(_rows.maximum(middle, 0.0), 1.0), rates), drawn)
+        is_enough = _rows.logical_and(is_enough, _rows.ge(middle, 0.0))
+        below, above = _rows.where(is_enough, below, middle), _rows.where(is_enough, middle, above)
+    return _rows.cast(above, dtype_of(input))
 
 
 @torch_function()

@@ -83,7 +83,7 @@ cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, 
 
 # The fields of results, as torch.return_types names them.
 _FIELDS = {
-    "max min median nanmedian mode kthvalue cummax cummin topk sort": "values indices", "aminmax": "min max", "qr": "Q R", "svd": "U S V",
+    "max min median nanmedian mode kthvalue cummax cummin topk sort": "values indices", "aminmax": "min max", "qr": "Q R", "svd": "U S V", "lu": "P L U",
     "slogdet": "sign logabsdet", "frexp": "mantissa exponent", "geqrf": "a tau", "triangular_solve": "solution cloned_coefficient",
 }  # fmt: skip
 _RESULTS = {name: collections.namedtuple(name, fields) for names, fields in _FIELDS.items() for name in names.split()}
