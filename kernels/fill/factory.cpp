@@ -4,7 +4,6 @@
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
-#include "kernels/fill/linspace.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -43,6 +42,24 @@ struct Steps {
 Status linspace_prepare(PrepareContext& c) {
   c.make_state(Steps{c.attrs().real("start"), c.attrs().real("end")});
   return {};
+}
+
+// As in torch: element i of `count` ones of type T. Counts from the nearer end, so that both ends
+// are exact: with one rounding of a product and its sum, but rounding each to T for elements of 16
+// bits.
+template <class T, class W = Wide<T>>
+W linspace_at(W first, W last, int64_t i, int64_t count) {
+  if (count == 1) return first;
+  const bool is_low = i < count / 2;
+  const W from = is_low ? first : last, steps = static_cast<W>(is_low ? i : count - i - 1);
+  if constexpr (sizeof(T) == 2) {
+    const auto rounded = [](W value) { return static_cast<W>(static_cast<T>(value)); };
+    const W step = rounded(rounded(last - first) / rounded(static_cast<W>(count - 1)));
+    const W way = rounded(step * rounded(steps));
+    return rounded(is_low ? from + way : from - way);
+  }
+  const W step = (last - first) / static_cast<W>(count - 1);
+  return std::fma(is_low ? step : -step, steps, from);
 }
 
 // Integers are truncated, the ends first.

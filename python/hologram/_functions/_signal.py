@@ -31,7 +31,7 @@ def _padded(length, more, mode):
     if mode not in kinds:
         raise ValueError(f"stft: pad_mode is {mode!r}, expected one of constant, {', '.join(kinds)}")
     if length < {"reflect": more + 1, "replicate": 1, "circular": more}[mode]:
-        raise ValueError(f"stft: the input has {length} elements, too few for the padding of {more}, which is half of n_fft, with pad_mode {mode!r}")
+        raise ValueError(f"stft: the input has {length} elements, but pad_mode {mode!r} repeats {more} of them, half of n_fft")
     return np.pad(np.arange(length), more, kinds[mode])
 
 
