@@ -188,8 +188,8 @@ TEST(Backend, ServesAPoolOfSessions) {
 }
 
 TEST(Backend, CpuComputesWhatTheDeviceLacks) {
-  const Gpu gpu = must(Gpu::open_backend(
-      std::make_shared<CountingBackend>(std::set<std::string, std::less<>>{"max_pool"})));
+  const Gpu gpu = must(Gpu::open_backend(std::make_shared<CountingBackend>(
+      std::set<std::string, std::less<>>{"max_pool", "max_pool_with_indices"})));
   const Model model = must(Model::from_graph(network()));
   Session there = must(Session::create(model, on(gpu)));
   Session here = must(Session::create(model, {}));
