@@ -494,17 +494,15 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     if scale is not None:
         rows = _rows.mul(rows, unsqueeze(scale, 1))
     empty = _rows.full([bags, shape_of(weight)[1]], 0.0, dtype_of(weight))
-    if mode == "max":
+    if mode == "max" and len(index):
         sizes = np.bincount(bag, minlength=bags)
-        is_there = np.arange(sizes.max(initial=1)) < sizes[:, None]  # [bags, longest]
+        is_there = np.arange(sizes.max()) < sizes[:, None]  # [bags, longest]
         places = np.zeros(is_there.shape, np.int64)
         places[is_there] = np.arange(len(index))
-        if not len(index):
-            return empty
         filled = _rows.where(is_there[:, :, None], _rows.embedding(rows, places), -np.inf)
         return _rows.where((sizes == 0)[:, None], empty, _rows.max(filled, dim=1)[0])  # the first of equal ones has the gradient
     y = _rows.index_reduce(empty, bag, rows, dim=0, reduce="add")
-    if mode == "sum":
+    if mode != "mean":
         return y
     sizes = np.maximum(np.bincount(bag, minlength=bags), 1).reshape(bags, 1)
     return _rows.div(y, _rows.cast(sizes, dtype_of(weight)))
