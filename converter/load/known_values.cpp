@@ -8,17 +8,71 @@
 
 namespace hg::convert {
 
+namespace {
+
+void find_set(const ScriptBlock& block, std::set<std::string>& changed) {
+  for (const ScriptNode& node : block.nodes) {
+    if (node.kind == "prim::SetAttr") changed.insert(node.attribute);
+    for (const ScriptBlock& inner : node.blocks) find_set(inner, changed);
+  }
+}
+
+}  // namespace
+
 KnownValues::KnownValues(const ScriptProgram& program) : program_(program) {
+  find_set(program.body, changed_);
+  const std::vector<ScriptId>& inputs = program.body.inputs;
+  if (!inputs.empty() && program.root) items_[inputs[0]] = program.root;
+  for (size_t i = 1; i < inputs.size(); ++i) memory_[inputs[i]] = kFresh;
   find_changes(program.body);
-  if (!program.body.inputs.empty() && program.root) items_[program.body.inputs[0]] = program.root;
+}
+
+void KnownValues::note_write(ScriptId to) {
+  const auto found = memory_.find(to);
+  if (found == memory_.end())
+    any_written_ = true;
+  else if (found->second != kFresh)
+    written_.insert(found->second);
+}
+
+// The memory of a result: that of its first argument, or of any part of a container or side of a
+// branch if all others have memory of their own.
+std::optional<int32_t> KnownValues::memory_of(const ScriptNode& node, size_t output) const {
+  std::vector<ScriptId> from = node.inputs;
+  if (node.kind == "prim::If") {
+    from = {node.blocks[0].outputs[output], node.blocks[1].outputs[output]};
+  } else if (!node.kind.starts_with("prim::")) {
+    if (!from.empty()) from.resize(1);
+  } else if (node.kind != "prim::ListConstruct" && node.kind != "prim::TupleConstruct" &&
+             node.kind != "prim::ListUnpack" && node.kind != "prim::TupleUnpack" &&
+             node.kind != "prim::Constant" && node.kind != "prim::Uninitialized") {
+    return std::nullopt;
+  }
+  int32_t all = kFresh;
+  for (const ScriptId id : from) {
+    const auto found = memory_.find(id);
+    if (found == memory_.end()) return std::nullopt;
+    if (found->second == kFresh || found->second == all) continue;
+    if (all != kFresh) return std::nullopt;
+    all = found->second;
+  }
+  return all;
 }
 
 void KnownValues::find_changes(const ScriptBlock& block) {
   for (const ScriptNode& node : block.nodes) {
-    if (node.kind == "prim::SetAttr") changed_.insert(node.attribute);
-    if (is_in_place(node)) written_.insert(node.inputs[0]);
-    for (const int out : node.outs) written_.insert(node.inputs[static_cast<size_t>(out)]);
+    learn(node);
+    if (is_in_place(node)) note_write(node.inputs[0]);
+    for (const int out : node.outs) note_write(node.inputs[static_cast<size_t>(out)]);
     for (const ScriptBlock& inner : node.blocks) find_changes(inner);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const Item* item = find(node.outputs[i]);
+      const auto* index = item != nullptr ? std::get_if<ScriptTensorIndex>(&item->value) : nullptr;
+      if (index != nullptr)
+        memory_[node.outputs[i]] = index->index;
+      else if (const auto memory = memory_of(node, i))
+        memory_[node.outputs[i]] = *memory;
+    }
   }
 }
 
@@ -77,8 +131,14 @@ bool KnownValues::is_none(ScriptId id) const {
 const Tensor* KnownValues::tensor(ScriptId id) const {
   const Item* item = find(id);
   const auto* index = item != nullptr ? std::get_if<ScriptTensorIndex>(&item->value) : nullptr;
-  if (index == nullptr || index->index < 0 || written_.count(id) > 0) return nullptr;
+  if (index == nullptr || index->index < 0 || may_change(id)) return nullptr;
   return &program_.tensors[static_cast<size_t>(index->index)].data.tensor;
+}
+
+bool KnownValues::may_change(ScriptId id) const {
+  const auto found = memory_.find(id);
+  if (found == memory_.end()) return any_written_;
+  return found->second != kFresh && (any_written_ || written_.count(found->second) > 0);
 }
 
 std::optional<double> KnownValues::number(ScriptId id) const {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values of a program that the file states: constants and attributes that nothing changes.
+// The values of a program that the file states: constants and attributes that nothing changes. A
+// write to a tensor of unknown origin may change every tensor of the file.
 #pragma once
 
 #include <map>
@@ -21,19 +22,27 @@ class KnownValues {
   // Returns null for an unknown value.
   const Item* find(ScriptId id) const;
   bool is_none(ScriptId id) const;
-  // A tensor of the file. Null for others, and for a tensor that the program writes.
+  // A tensor of the file. Null for others, and for a tensor that the program may write.
   const Tensor* tensor(ScriptId id) const;
+  bool may_change(ScriptId id) const;
   // A number, or the only element of such a tensor.
   std::optional<double> number(ScriptId id) const;
 
  private:
   void find_changes(const ScriptBlock& block);
+  void note_write(ScriptId to);
+  std::optional<int32_t> memory_of(const ScriptNode& node, size_t output) const;
   std::optional<bool> comparison(const ScriptNode& node) const;
 
   const ScriptProgram& program_;
   std::map<ScriptId, Item> items_;
   std::set<std::string> changed_;  // names of attributes
-  std::set<ScriptId> written_;
+  // The tensor of the file whose memory a value may share; kFresh: memory of its own. Others are of
+  // unknown origin.
+  static constexpr int32_t kFresh = -1;
+  std::map<ScriptId, int32_t> memory_;
+  std::set<int32_t> written_;
+  bool any_written_ = false;
 };
 
 // Returns the argument with this name of the node's schema.

@@ -80,6 +80,7 @@ class Joiner {
     }
   }
   bool is_written(ScriptId id) const {
+    if (known_.may_change(id)) return true;
     const auto root = roots_.find(id);
     return !changed_.empty() && (root == roots_.end() || written_.count(root->second) > 0);
   }

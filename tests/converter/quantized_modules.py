@@ -96,7 +96,7 @@ class Layers(nn.Module):
         if kind == "bilinear":
             return nn.Upsample(scale_factor=2, mode="bilinear", align_corners=rng.random() < 0.5)
         if kind == "adaptive":
-            return nn.AdaptiveAvgPool2d(rng.choice((1, 3)))
+            return nn.AdaptiveAvgPool2d(1)  # PyTorch computes windows larger than its input wrongly
         return nn.Identity()
 
     def step(self, kind, layer, x):

@@ -57,9 +57,10 @@ std::optional<Rounding> rounding_of(const std::string& op) {
     if (ops.find(" " + op + " ") != std::string_view::npos) return rounding;
   return std::nullopt;
 }
-// Ops that read only the shape.
-constexpr std::string_view kOnShapes[] = {"aten::size", "aten::dim", "aten::numel", "aten::len",
-                                          "prim::device"};
+// Ops that read no elements.
+constexpr std::string_view kOnShapes[] = {"aten::size",   "aten::dim",        "aten::numel",
+                                          "aten::len",    "aten::__is__",     "aten::__isnot__",
+                                          "prim::device", "prim::isinstance", "prim::Print"};
 
 // The op that computes the values of an op of quantized::, and its arguments: `to=from`, or one
 // name for both. Others have fixed values.
@@ -307,7 +308,7 @@ class Lowering {
                node.kind == "prim::unchecked_unwrap_optional") {
       give(node.outputs[0], node.inputs[0]);
     } else {
-      return node.kind != "prim::dtype" && node.kind != "prim::is_quantized";
+      return false;
     }
     return true;
   }
