@@ -187,6 +187,31 @@ TEST(Backend, ServesAPoolOfSessions) {
   for (const std::vector<float>& each : got) expect_near(each, expected);
 }
 
+// Success without a result is an error that names the device.
+TEST(Backend, MustReturnMemoryAndRecordings) {
+  struct Empty : CountingBackend {
+    bool has_memory = false;
+    Result<std::shared_ptr<DeviceMemory>> allocate(int64_t bytes) override {
+      return has_memory ? CountingBackend::allocate(bytes) : std::shared_ptr<DeviceMemory>();
+    }
+    Result<std::unique_ptr<Recording>> record(std::span<const DeviceWork>,
+                                              DeviceConstants&) override {
+      return std::unique_ptr<Recording>();
+    }
+  };
+  const auto backend = std::make_shared<Empty>();
+  const Gpu gpu = must(Gpu::open_backend(backend));
+  const std::vector<float> x = numbers(2 * 3 * 64);
+  EXPECT_EQ(gpu.upload(view(x, {2, 3, 8, 8})).status().message(),
+            "the device 'counting' returned no memory");
+  // Self-tests fail without a recording, so that the CPU computes the session.
+  backend->has_memory = true;
+  const Model model = must(Model::from_graph(network()));
+  Session there = must(Session::create(model, on(gpu)));
+  Session here = must(Session::create(model, {}));
+  expect_near(must(scores(there, x, 2)), must(scores(here, x, 2)));
+}
+
 TEST(Backend, CpuComputesWhatTheDeviceLacks) {
   const Gpu gpu = must(Gpu::open_backend(std::make_shared<CountingBackend>(
       std::set<std::string, std::less<>>{"max_pool", "max_pool_with_indices"})));

@@ -43,7 +43,7 @@ Status Array::to_device(std::span<const Array> arrays, const Gpu& gpu) {
         continue;
       HG_TRY(array.to_host());  // from another device
       if (!is_here) {
-        HG_TRY_ASSIGN(memory.device, backend.allocate(std::max<int64_t>(memory.bytes, 4)));
+        HG_TRY_ASSIGN(memory.device, allocate_on(backend, std::max<int64_t>(memory.bytes, 4)));
         memory.gpu = gpu;
         memory.device_is_current = false;
       }
@@ -62,7 +62,7 @@ Status Array::to_device(std::span<const Array> arrays, const Gpu& gpu) {
         host.push_back(memory->begin);
       }
       DeviceConstants none(backend);
-      HG_TRY_ASSIGN(const std::unique_ptr<Recording> recording, backend.record(work, none));
+      HG_TRY_ASSIGN(const std::unique_ptr<Recording> recording, record_on(backend, work, none));
       HG_TRY(recording->run(host));
     }
     for (Memory* memory : stale) memory->device_is_current = true;
@@ -94,7 +94,7 @@ Status ArrayAccess::copy_on_device(const DeviceTensor& from, const Array& to, co
     if (to.bytes() < memory.bytes) {
       HG_TRY(to.to_device(gpu));  // the rest of the memory must stay unchanged
     } else {
-      HG_TRY_ASSIGN(memory.device, backend.allocate(std::max<int64_t>(memory.bytes, 4)));
+      HG_TRY_ASSIGN(memory.device, allocate_on(backend, std::max<int64_t>(memory.bytes, 4)));
       memory.gpu = gpu;
     }
   }
@@ -107,7 +107,7 @@ Status ArrayAccess::copy_on_device(const DeviceTensor& from, const Array& to, co
   copy.inputs = {{from.memory, from.offset, from.bytes()}};
   copy.outputs = {{memory.device, to.tensor().as<std::byte>() - memory.begin, from.bytes()}};
   DeviceConstants none(backend);
-  HG_TRY_ASSIGN(const std::unique_ptr<Recording> recording, backend.record({&copy, 1}, none));
+  HG_TRY_ASSIGN(const std::unique_ptr<Recording> recording, record_on(backend, {&copy, 1}, none));
   return recording->run({});
 }
 

@@ -22,6 +22,21 @@ struct Backend::Records {
 Status check_backend(const Backend& backend);
 
 Backend& backend_of(const Gpu& gpu);  // of an open device
+// A backend's functions; it is an error if they return nothing.
+inline Result<std::shared_ptr<DeviceMemory>> allocate_on(Backend& backend, int64_t bytes) {
+  Result<std::shared_ptr<DeviceMemory>> memory = backend.allocate(bytes);
+  if (memory.ok() && *memory == nullptr)
+    return internal_error("the device '", backend.info().name, "' returned no memory");
+  return memory;
+}
+inline Result<std::unique_ptr<Recording>> record_on(Backend& backend,
+                                                    std::span<const DeviceWork> work,
+                                                    DeviceConstants& constants) {
+  Result<std::unique_ptr<Recording>> recording = backend.record(work, constants);
+  if (recording.ok() && *recording == nullptr)
+    return internal_error("the device '", backend.info().name, "' returned no recording");
+  return recording;
+}
 // The rows of an op that plans may use on an open device.
 std::span<const KernelDef* const> kernels_of(const Gpu& gpu, const Registry& registry,
                                              const Op& op);

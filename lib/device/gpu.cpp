@@ -74,7 +74,7 @@ Result<DeviceTensor> Gpu::upload(const ConstTensor& tensor) const {
   return or_no_memory([&]() -> Result<DeviceTensor> {
     HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
     DeviceTensor result{tensor.dtype, tensor.shape, nullptr, 0};
-    HG_TRY_ASSIGN(result.memory, backend_->allocate(std::max<int64_t>(tensor.bytes(), 1)));
+    HG_TRY_ASSIGN(result.memory, allocate_on(*backend_, std::max<int64_t>(tensor.bytes(), 1)));
     TensorData packed;
     const void* from = tensor.data;
     if (!tensor.is_contiguous()) {

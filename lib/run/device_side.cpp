@@ -20,7 +20,7 @@ Result<DeviceSpan> DeviceConstants::copy_of(const void* data, int64_t bytes) {
   const int64_t needed = (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
   if (chunk_ == nullptr || chunk_->bytes() - used_ < needed) {
     const int64_t next = std::clamp(2 * bytes_, kFirstChunk, kLargestChunk);
-    HG_TRY_ASSIGN(chunk_, backend_->allocate(std::max(needed, next)));
+    HG_TRY_ASSIGN(chunk_, allocate_on(*backend_, std::max(needed, next)));
     used_ = 0;
     bytes_ += chunk_->bytes();
   }
@@ -44,7 +44,7 @@ Status DeviceSide::reserve(const Plan& plan) {
     if (memory != nullptr && memory->bytes() >= bytes) return {};
     memory = nullptr;
     ++generation_;
-    HG_TRY_ASSIGN(memory, backend_->allocate(bytes));
+    HG_TRY_ASSIGN(memory, allocate_on(*backend_, bytes));
     return {};
   };
   const auto part = static_cast<size_t>(plan.part);
@@ -180,7 +180,7 @@ Result<std::vector<DeviceSegment>> DeviceSide::record(const Plan& plan, bool eac
       work.push_back(std::move(item));
     }
     segment.host.resize(segment.transfers.size());
-    HG_TRY_ASSIGN(segment.recording, backend_->record(work, constants_));
+    HG_TRY_ASSIGN(segment.recording, record_on(*backend_, work, constants_));
     begin = segment.end;
     segments.push_back(std::move(segment));
   }

@@ -119,6 +119,7 @@ class Lowering {
 
   void run() {
     lower(program_.body);
+    nodes_ = &program_.body.nodes;
     for (const ScriptId id : program_.body.outputs)
       if (is_quantized(id)) {
         ScriptNode& node = emit(ScriptNode{}, "aten::dequantize", {{"self", id}});
