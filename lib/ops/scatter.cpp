@@ -299,8 +299,7 @@ constexpr OpDef kOps[] = {
      .expand = index_reduce_expand,
      .alias = 1},
     // index_reduce along dim 0 of table[rows[i]] * scale[i]. Rows for which `kept` is false are
-    // left
-    // out; the reduction is then add, amax or amin. All lists: [n].
+    // left out; the reduction is then add, amax or amin. All lists: [n].
     {.signature = "index_select_reduce(x, index, table, rows, scale?, kept?, reduce: str, "
                   "include_self: bool = true) -> y",
      .infer = index_select_reduce_infer,
