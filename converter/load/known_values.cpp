@@ -7,8 +7,21 @@
 #include "lib/graph/element.h"
 
 namespace hg::convert {
-
 namespace {
+
+// Ops whose results share no memory with an argument.
+bool makes_memory(const ScriptNode& node) {
+  return node.kind.starts_with("quantized_decomposed::") ||
+         node.kind.find("pool") != std::string::npos ||
+         node.kind.find("conv") != std::string::npos ||
+         node.kind.find("norm") != std::string::npos ||
+         is_any(node, {"aten::linear",   "aten::matmul",  "aten::mm",    "aten::addmm",
+                       "aten::add",      "aten::sub",     "aten::mul",   "aten::div",
+                       "aten::relu",     "aten::sigmoid", "aten::tanh",  "aten::hardswish",
+                       "aten::hardtanh", "aten::clamp",   "aten::cat",   "aten::stack",
+                       "aten::mean",     "aten::softmax", "aten::clone", "aten::embedding",
+                       "aten::zeros",    "aten::ones",    "aten::silu",  "aten::gelu"});
+}
 
 void find_set(const ScriptBlock& block, std::set<std::string>& changed) {
   for (const ScriptNode& node : block.nodes) {
@@ -23,38 +36,45 @@ KnownValues::KnownValues(const ScriptProgram& program) : program_(program) {
   find_set(program.body, changed_);
   const std::vector<ScriptId>& inputs = program.body.inputs;
   if (!inputs.empty() && program.root) items_[inputs[0]] = program.root;
-  for (size_t i = 1; i < inputs.size(); ++i) memory_[inputs[i]] = kFresh;
+  const std::map<ScriptId, Item> root = items_;
+  for (size_t i = 1; i < inputs.size(); ++i) memories_[inputs[i]] = {own_memory(inputs[i])};
   find_changes(program.body);
+  items_ = root;  // numbers of tensors were learned before all writes were known
+}
+
+int64_t KnownValues::own_memory(ScriptId id) const {
+  return static_cast<int64_t>(program_.tensors.size()) + id;
 }
 
 void KnownValues::note_write(ScriptId to) {
-  const auto found = memory_.find(to);
-  if (found == memory_.end())
-    any_written_ = true;
-  else if (found->second != kFresh)
-    written_.insert(found->second);
+  writes_ = true;
+  if (const auto found = memories_.find(to); found != memories_.end())
+    written_.insert(found->second.begin(), found->second.end());
+  else
+    writes_unknown_ = true;
 }
 
-// The memory of a result: that of its first argument, or of any part of a container or side of a
-// branch if all others have memory of their own.
-std::optional<int32_t> KnownValues::memory_of(const ScriptNode& node, size_t output) const {
+// Ops without memory of their own share that of their first argument; containers and branches that
+// of their parts.
+std::optional<KnownValues::Memories> KnownValues::memories_of(const ScriptNode& node,
+                                                              size_t output) const {
   std::vector<ScriptId> from = node.inputs;
   if (node.kind == "prim::If") {
     from = {node.blocks[0].outputs[output], node.blocks[1].outputs[output]};
+  } else if (is_any(node, {"prim::Constant", "prim::Uninitialized"}) || makes_memory(node)) {
+    from.clear();
   } else if (!node.kind.starts_with("prim::")) {
     if (!from.empty()) from.resize(1);
-  } else if (node.kind != "prim::ListConstruct" && node.kind != "prim::TupleConstruct" &&
-             node.kind != "prim::ListUnpack" && node.kind != "prim::TupleUnpack" &&
-             node.kind != "prim::Constant" && node.kind != "prim::Uninitialized") {
+  } else if (!is_any(node, {"prim::ListConstruct", "prim::TupleConstruct", "prim::ListUnpack",
+                            "prim::TupleUnpack"})) {
     return std::nullopt;
   }
-  int32_t all = kFresh;
+  if (from.empty()) return Memories{own_memory(node.outputs[output])};
+  Memories all;
   for (const ScriptId id : from) {
-    const auto found = memory_.find(id);
-    if (found == memory_.end()) return std::nullopt;
-    if (found->second == kFresh || found->second == all) continue;
-    if (all != kFresh) return std::nullopt;
-    all = found->second;
+    const auto found = memories_.find(id);
+    if (found == memories_.end()) return std::nullopt;
+    all.insert(found->second.begin(), found->second.end());
   }
   return all;
 }
@@ -69,9 +89,9 @@ void KnownValues::find_changes(const ScriptBlock& block) {
       const Item* item = find(node.outputs[i]);
       const auto* index = item != nullptr ? std::get_if<ScriptTensorIndex>(&item->value) : nullptr;
       if (index != nullptr)
-        memory_[node.outputs[i]] = index->index;
-      else if (const auto memory = memory_of(node, i))
-        memory_[node.outputs[i]] = *memory;
+        memories_[node.outputs[i]] = {index->index};
+      else if (auto memories = memories_of(node, i))
+        memories_[node.outputs[i]] = *std::move(memories);
     }
   }
 }
@@ -136,9 +156,11 @@ const Tensor* KnownValues::tensor(ScriptId id) const {
 }
 
 bool KnownValues::may_change(ScriptId id) const {
-  const auto found = memory_.find(id);
-  if (found == memory_.end()) return any_written_;
-  return found->second != kFresh && (any_written_ || written_.count(found->second) > 0);
+  if (writes_unknown_) return true;
+  const auto found = memories_.find(id);
+  if (found == memories_.end()) return writes_;
+  return std::any_of(found->second.begin(), found->second.end(),
+                     [&](int64_t memory) { return written_.count(memory) > 0; });
 }
 
 std::optional<double> KnownValues::number(ScriptId id) const {
@@ -151,6 +173,10 @@ std::optional<double> KnownValues::number(ScriptId id) const {
   if (const Tensor* held = tensor(id); held != nullptr && held->count() == 1)
     return element(*held, 0);
   return std::nullopt;
+}
+
+bool is_any(const ScriptNode& node, std::initializer_list<std::string_view> kinds) {
+  return std::find(kinds.begin(), kinds.end(), node.kind) != kinds.end();
 }
 
 std::optional<ScriptId> argument_of(const ScriptNode& node, std::string_view name) {

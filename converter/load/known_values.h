@@ -3,6 +3,7 @@
 // write to a tensor of unknown origin may change every tensor of the file.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,26 +25,31 @@ class KnownValues {
   bool is_none(ScriptId id) const;
   // A tensor of the file. Null for others, and for a tensor that the program may write.
   const Tensor* tensor(ScriptId id) const;
+  // Whether the program may write to the memory of the value.
   bool may_change(ScriptId id) const;
   // A number, or the only element of such a tensor.
   std::optional<double> number(ScriptId id) const;
 
  private:
+  using Memories = std::set<int64_t>;
+
   void find_changes(const ScriptBlock& block);
   void note_write(ScriptId to);
-  std::optional<int32_t> memory_of(const ScriptNode& node, size_t output) const;
+  int64_t own_memory(ScriptId id) const;
+  std::optional<Memories> memories_of(const ScriptNode& node, size_t output) const;
   std::optional<bool> comparison(const ScriptNode& node) const;
 
   const ScriptProgram& program_;
   std::map<ScriptId, Item> items_;
   std::set<std::string> changed_;  // names of attributes
-  // The tensor of the file whose memory a value may share; kFresh: memory of its own. Others are of
-  // unknown origin.
-  static constexpr int32_t kFresh = -1;
-  std::map<ScriptId, int32_t> memory_;
-  std::set<int32_t> written_;
-  bool any_written_ = false;
+  // The memory that a value may share, numbered; values that are not here are of unknown origin.
+  std::map<ScriptId, Memories> memories_;
+  Memories written_;
+  bool writes_ = false;          // to any tensor
+  bool writes_unknown_ = false;  // to a tensor of unknown origin
 };
+
+bool is_any(const ScriptNode& node, std::initializer_list<std::string_view> kinds);
 
 // Returns the argument with this name of the node's schema.
 std::optional<ScriptId> argument_of(const ScriptNode& node, std::string_view name);

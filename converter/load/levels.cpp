@@ -17,9 +17,6 @@ constexpr const char* kQuantize = "quantized_decomposed::quantize_per_tensor";
 constexpr const char* kDequantize = "quantized_decomposed::dequantize_per_tensor";
 constexpr const char* kDequantizeChannels = "quantized_decomposed::dequantize_per_channel";
 
-bool is_any(const ScriptNode& node, std::initializer_list<std::string_view> kinds) {
-  return std::find(kinds.begin(), kinds.end(), node.kind) != kinds.end();
-}
 // Ops whose elements are elements of their first argument, and which may be views.
 bool moves(const ScriptNode& node) {
   return node.outputs.size() == 1 &&
@@ -29,20 +26,6 @@ bool moves(const ScriptNode& node) {
                  "aten::contiguous", "aten::alias", "aten::max_pool2d", "aten::max_pool3d",
                  "aten::max_pool1d", "aten::upsample_nearest2d", "aten::pixel_shuffle"});
 }
-// Ops whose results share no memory with an argument.
-bool makes_memory(const ScriptNode& node) {
-  return node.kind.starts_with("quantized_decomposed::") ||
-         node.kind.find("pool") != std::string::npos ||
-         node.kind.find("conv") != std::string::npos ||
-         node.kind.find("norm") != std::string::npos ||
-         is_any(node, {"aten::linear",   "aten::matmul",  "aten::mm",    "aten::addmm",
-                       "aten::add",      "aten::sub",     "aten::mul",   "aten::div",
-                       "aten::relu",     "aten::sigmoid", "aten::tanh",  "aten::hardswish",
-                       "aten::hardtanh", "aten::clamp",   "aten::cat",   "aten::stack",
-                       "aten::mean",     "aten::softmax", "aten::clone", "aten::embedding",
-                       "aten::zeros",    "aten::ones",    "aten::silu",  "aten::gelu"});
-}
-
 // The quantization of a tensor: real = (levels - zero) * scale.
 struct Quantized {
   ScriptId levels = 0, scale = 0, zero = 0;
@@ -53,43 +36,19 @@ struct Quantized {
 class Joiner {
  public:
   explicit Joiner(ScriptProgram& program) : program_(program), known_(program) {
-    find_roots(program.body);
-    for (const ScriptId id : changed_)
-      if (const auto root = roots_.find(id); root != roots_.end())
-        written_.insert(root->second);
-      else
-        return;  // what it writes is not known
-    count_uses(program.body);
+    count_uses(program.body, uses_);
     join(program.body);
   }
 
  private:
   using Arguments = std::vector<std::pair<std::string, ScriptId>>;
 
-  void find_roots(const ScriptBlock& block) {
+  static void count_uses(const ScriptBlock& block, std::map<ScriptId, int64_t>& uses) {
     for (const ScriptNode& node : block.nodes) {
-      if (is_in_place(node)) changed_.insert(node.inputs[0]);
-      for (const int out : node.outs) changed_.insert(node.inputs[static_cast<size_t>(out)]);
-      for (const ScriptId id : node.outputs)
-        if (makes_memory(node) || node.kind == "prim::GetAttr" || node.kind == "prim::Constant")
-          roots_[id] = id;
-        else if (moves(node) || is_in_place(node))
-          if (const auto root = roots_.find(node.inputs[0]); root != roots_.end())
-            roots_[id] = root->second;
-      for (const ScriptBlock& inner : node.blocks) find_roots(inner);
+      for (const ScriptId id : node.inputs) ++uses[id];
+      for (const ScriptBlock& inner : node.blocks) count_uses(inner, uses);
     }
-  }
-  bool is_written(ScriptId id) const {
-    if (known_.may_change(id)) return true;
-    const auto root = roots_.find(id);
-    return !changed_.empty() && (root == roots_.end() || written_.count(root->second) > 0);
-  }
-  void count_uses(const ScriptBlock& block) {
-    for (const ScriptNode& node : block.nodes) {
-      for (const ScriptId id : node.inputs) ++uses_[id];
-      for (const ScriptBlock& inner : node.blocks) count_uses(inner);
-    }
-    for (const ScriptId id : block.outputs) ++uses_[id];
+    for (const ScriptId id : block.outputs) ++uses[id];
   }
 
   void join(ScriptBlock& block) {
@@ -109,14 +68,7 @@ class Joiner {
   }
   void remove_unused(ScriptBlock& block) const {
     std::map<ScriptId, int64_t> uses;
-    const auto count = [&](const ScriptBlock& each, const auto& self) -> void {
-      for (const ScriptNode& node : each.nodes) {
-        for (const ScriptId id : node.inputs) ++uses[id];
-        for (const ScriptBlock& inner : node.blocks) self(inner, self);
-      }
-      for (const ScriptId id : each.outputs) ++uses[id];
-    };
-    count(block, count);
+    count_uses(block, uses);
     for (size_t i = block.nodes.size(); i-- > 0;) {
       ScriptNode& node = block.nodes[i];
       const bool pure = left_.count(node.outputs.size() == 1 ? node.outputs[0] : -1) > 0;
@@ -162,7 +114,7 @@ class Joiner {
   }
   std::optional<Quantized> find_levels(ScriptId id) {
     const ScriptNode* node = maker(id);
-    if (node == nullptr || is_written(id)) return std::nullopt;
+    if (node == nullptr || known_.may_change(id)) return std::nullopt;
     if (node->kind == kDequantize || node->kind == kDequantizeChannels) {
       Quantized result;
       result.by_channel = node->kind == kDequantizeChannels;
@@ -175,7 +127,7 @@ class Joiner {
           (to && *to != kFloat))
         return std::nullopt;
       if (result.by_channel && number_of(*node, "axis") != 0) return std::nullopt;
-      if (known_.is_none(*zero) || is_written(*input)) return std::nullopt;
+      if (known_.is_none(*zero) || known_.may_change(*input)) return std::nullopt;
       result.levels = *input;
       result.scale = *scale;
       result.zero = *zero;
@@ -189,10 +141,10 @@ class Joiner {
     std::optional<Quantized> from = levels_of(moving.inputs[0]);
     if (!from || from->by_channel) return std::nullopt;
     if (keeps) return is_lowest(*from) ? from : std::nullopt;
-    if (const auto found = moved_.find(id); found != moved_.end()) {
-      from->levels = found->second;  // it may be of a block that has ended
-      if (maker(found->second) != nullptr) return from;
-      from = levels_of(moving.inputs[0]);
+    const auto found = moved_.find(id);
+    if (found != moved_.end() && maker(found->second) != nullptr) {  // its block has not ended
+      from->levels = found->second;
+      return from;
     }
     left_.insert(id);
     ScriptNode node_of_levels = moving;
@@ -372,9 +324,6 @@ class Joiner {
   std::map<ScriptId, ScriptId> moved_;  // the levels of a value whose elements were moved
   std::set<ScriptId> left_;             // values that need not be made if nothing reads them
   std::set<ScriptId> apart_;            // products whose bias cannot be an integer
-  std::set<ScriptId> changed_;          // arguments that ops write
-  std::map<ScriptId, ScriptId> roots_;  // the value whose memory a value shares
-  std::set<ScriptId> written_;          // roots
 };
 
 }  // namespace
