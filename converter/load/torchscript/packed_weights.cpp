@@ -28,14 +28,13 @@ std::optional<std::vector<std::pair<std::string, c10::IValue>>> unpacked(
     const c10::IValue& object) {
   const auto& name = object.toObjectRef().type()->name();
   const std::string type = name ? name->qualifiedName() : "";
-  const std::string space = "__torch__.torch.classes.quantized.";
-  if (!type.starts_with(space)) return std::nullopt;
+  constexpr std::pair<const char*, const char*> kLayers[] = {
+      {"__torch__.torch.classes.quantized.LinearPackedParamsBase", "linear"},
+      {"__torch__.torch.classes.quantized.Conv2dPackedParamsBase", "conv2d"},
+      {"__torch__.torch.classes.quantized.Conv3dPackedParamsBase", "conv3d"}};
   std::string layer;
-  for (const char* each : {"linear", "conv2d", "conv3d"}) {
-    std::string base = space + each + "PackedParamsBase";
-    base[space.size()] = static_cast<char>(std::toupper(each[0]));
-    if (type == base) layer = each;
-  }
+  for (const auto& [base, ops] : kLayers)
+    if (type == base) layer = ops;
   if (layer.empty()) return std::nullopt;
   std::vector<std::pair<std::string, c10::IValue>> result;
   const torch::jit::Stack parts = of(layer + "_unpack", object);

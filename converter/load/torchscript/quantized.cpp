@@ -15,7 +15,7 @@ namespace hg::convert {
 namespace {
 
 // torch's numbers for dtypes.
-constexpr int64_t kFloat = 6, kQInt8 = 12, kQUInt8 = 13, kQInt32 = 14;
+constexpr int64_t kQInt8 = 12, kQUInt8 = 13, kQInt32 = 14;
 
 // The levels of a quantized tensor.
 struct Levels {
@@ -199,13 +199,18 @@ class Lowering {
     return node.outputs[0];
   }
 
-  Arguments arguments_of(const ScriptNode& at, ScriptId input, const Levels& levels) {
+  Arguments arguments_of(const ScriptNode& at, ScriptId input, ScriptId scale, ScriptId zero,
+                         const Levels& levels) {
     return {{"input", input},
-            {"scale", constant(at, levels.scale)},
-            {"zero_point", constant(at, levels.zero_point)},
+            {"scale", scale},
+            {"zero_point", zero},
             {"quant_min", constant(at, levels.least())},
             {"quant_max", constant(at, levels.most())},
             {"dtype", constant(at, levels.integers())}};
+  }
+  Arguments arguments_of(const ScriptNode& at, ScriptId input, const Levels& levels) {
+    return arguments_of(at, input, constant(at, levels.scale), constant(at, levels.zero_point),
+                        levels);
   }
   ScriptId integers_of(const ScriptNode& at, ScriptId x, const Levels& levels,
                        ScriptId result = -1) {
@@ -285,6 +290,16 @@ class Lowering {
       channels_[to] = found->second;
     if (const auto found = lists_.find(from); found != lists_.end()) lists_[to] = found->second;
   }
+  // The part of a list or tuple that a node with a constant place gives.
+  std::optional<ScriptId> part_of(const ScriptNode& node) const {
+    const auto list = lists_.find(node.inputs[0]);
+    const auto at = known_.number(node.inputs.at(1));
+    if (list == lists_.end() || !at) return std::nullopt;
+    const auto size = static_cast<double>(list->second.size());
+    const double place = *at < 0 ? *at + size : *at;
+    if (place < 0 || place >= size) return std::nullopt;
+    return list->second[static_cast<size_t>(place)];
+  }
   // Returns whether the node stays as it is.
   bool lower_container(const ScriptNode& node) {
     if (node.kind == "prim::ListConstruct" || node.kind == "prim::TupleConstruct") {
@@ -298,13 +313,7 @@ class Lowering {
         for (const ScriptId id : node.outputs) give(id, node.inputs[0]);
       }
     } else if (node.kind == "prim::TupleIndex") {
-      const auto list = lists_.find(node.inputs[0]);
-      const auto at = known_.number(node.inputs[1]);
-      if (list == lists_.end() || !at) return true;
-      const auto size = static_cast<double>(list->second.size());
-      const double place = *at < 0 ? *at + size : *at;
-      if (place >= 0 && place < size)
-        give(node.outputs[0], std::vector<ScriptId>(list->second)[static_cast<size_t>(place)]);
+      if (const auto part = part_of(node)) give(node.outputs[0], *part);
     } else if (node.kind == "prim::unchecked_cast" ||
                node.kind == "prim::unchecked_unwrap_optional") {
       give(node.outputs[0], node.inputs[0]);
@@ -365,28 +374,20 @@ class Lowering {
     // FBGEMM's ChooseQuantizationParams with 7 bits, or 8.
     const int64_t low = reduce ? levels.least() / 2 : levels.least(),
                   high = reduce ? levels.most() / 2 : levels.most();
-    const ScriptId dtype = constant(at, levels.integers());
     ScriptNode& chosen = emit(at, "quantized_decomposed::choose_qparams",
                               {{"input", x},
                                {"quant_min", constant(at, low)},
                                {"quant_max", constant(at, high)},
                                {"eps", constant(at, 6.1e-5)},
-                               {"dtype", dtype}},
+                               {"dtype", constant(at, levels.integers())}},
                               -1, "tensor");
     chosen.outputs.push_back(program_.value_count++);
     chosen.output_types.push_back("Tensor");
     const ScriptId scale = chosen.outputs[0], zero = chosen.outputs[1];
-    const Arguments all = {{"scale", scale},
-                           {"zero_point", zero},
-                           {"quant_min", constant(at, levels.least())},
-                           {"quant_max", constant(at, levels.most())},
-                           {"dtype", dtype}};
-    Arguments to = {{"input", x}};
-    to.insert(to.end(), all.begin(), all.end());
-    Arguments of = {
-        {"input", value(at, "quantized_decomposed::quantize_per_tensor", to, "tensor")}};
-    of.insert(of.end(), all.begin(), all.end());
-    emit(at, "quantized_decomposed::dequantize_per_tensor", of, result, "tensor");
+    const ScriptId integers = value(at, "quantized_decomposed::quantize_per_tensor",
+                                    arguments_of(at, x, scale, zero, levels), "tensor");
+    emit(at, "quantized_decomposed::dequantize_per_tensor",
+         arguments_of(at, integers, scale, zero, levels), result, "tensor");
   }
 
   // ---- ops
@@ -504,12 +505,11 @@ class Lowering {
       return refuse(std::move(node), "the scale and the zero point must be constants of the file");
     const bool pools = op.starts_with("max_pool");
     std::optional<Levels> levels = given_levels(node, from->second.dtype);
-    const bool names_levels = argument_of(node, "output_scale") || argument_of(node, "zero_point");
     const auto named = [&](const char* name) {
       const auto id = argument_of(node, name);
-      return id && !(known_.find(*id) != nullptr && known_.find(*id)->is_none());
+      return id && !known_.is_none(*id);
     };
-    if (!levels && names_levels && (named("output_scale") || named("zero_point")))
+    if (!levels && (named("output_scale") || named("zero_point")))
       return refuse(std::move(node), "the scale and the zero point must be constants of the file");
     if (!levels) levels = from->second;
     Arguments arguments;
@@ -630,27 +630,18 @@ class Lowering {
       std::replace(inner.inputs.begin(), inner.inputs.end(), source, count);
     }
     inner.outputs = {program_.value_count++};
-    const ScriptId y = inner.outputs[0];
+    const ScriptId y = inner.outputs[0], rounded = in_place ? program_.value_count++ : result;
     keep(std::move(inner));
-    if (*rounding == Rounding::steps && !in_place) {
-      real_of(at, integers_of(at, y, counted), to, result);
-      levels_[result] = to;
-      return;
-    }
-    if (!in_place) return round_to(at, y, to, result);
-    const ScriptId rounded = program_.value_count++;
-    round_to(at, y, to, rounded);
-    emit(at, "aten::copy_", {{"self", source}, {"src", rounded}}, result);
+    real_of(at, integers_of(at, y, *rounding == Rounding::steps ? counted : to), to, rounded);
+    if (in_place) emit(at, "aten::copy_", {{"self", source}, {"src", rounded}}, result);
     levels_[result] = to;
   }
   // An element of a list.
   void keep_item(ScriptNode&& node) {
-    const std::vector<ScriptId> all = lists_[node.inputs[0]];
-    const auto at = known_.number(node.inputs.at(1));
-    const double place = !at ? -1 : *at < 0 ? *at + static_cast<double>(all.size()) : *at;
-    if (place < 0 || place >= static_cast<double>(all.size()))
+    const auto part = part_of(node);
+    if (!part)
       return refuse(std::move(node), "the place in a list of quantized tensors must be a constant");
-    give(node.outputs[0], all[static_cast<size_t>(place)]);
+    give(node.outputs[0], *part);
     keep(std::move(node));
   }
 
@@ -659,8 +650,8 @@ class Lowering {
   std::map<ScriptId, ScriptId> renamed_;      // results of the only side of a branch
   std::vector<ScriptNode>* nodes_ = nullptr;  // of the block in work
   std::map<ScriptId, Levels> levels_;         // of quantized tensors, and of the parts of a list
-  std::map<ScriptId, Arguments>
-      channels_;  // tensors quantized by channels: dequantize()'s arguments
+  // Tensors quantized by channels: the arguments of dequantize().
+  std::map<ScriptId, Arguments> channels_;
   std::map<ScriptId, std::vector<ScriptId>> lists_;
 };
 
