@@ -26,6 +26,7 @@ namespace {
 
 constexpr int64_t kMaxColumns = 256;  // of a tile
 constexpr int64_t kCopied = 16;       // bytes per copy, which may exceed an end
+constexpr int64_t kTilePanelBytes = 1 << 19;  // for AMX, whose processors have larger caches
 // Quads are used if the total is at most this many times the quads of all weights: without VNNI, a
 // quad takes the time of 1.1 pairs.
 constexpr double kMostQuads = 1.6;
@@ -50,7 +51,7 @@ struct ConvInteger {
   bool plain = false;             // the patches are x itself
   bool in_quads = false;          // images consist of planes of four channels,
   bool by_element = false;        // one for each element of a kernel's row
-  std::vector<int32_t> offset;    // of each quad, in columns
+  std::vector<int32_t> offset;    // of each quad, in columns of the planes or of a panel
   int64_t depth = 0, pairs = 0;
   Quads quads;  // instead of pairs, if they can be used
   // A copied channel: `lines` of `pitch` columns, `rows` for each z; `phase` columns for each
@@ -66,8 +67,15 @@ struct ConvInteger {
   int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
   int64_t data_at() const { return slot_step(s.o * 4); }
   bool has_quads() const { return quads.whole > 0; }
+  bool in_tiles() const { return has_quads() && table->in_tiles; }
+  // Whether products read panels, not planes. Tiles would read planes slowly, because kernel elements
+  // begin between lines of the cache.
+  bool has_panels() const { return !in_quads || in_tiles(); }
   // For a column of a panel.
-  int64_t column_bytes() const { return has_quads() ? quads.whole * 4 : pairs * 2; }
+  int64_t column_bytes() const {
+    if (in_tiles()) return QuadRows::round_up(quads.whole) * 4;
+    return has_quads() ? quads.whole * 4 : pairs * 2;
+  }
   int64_t packed_bytes() const {
     return data_at() + (has_quads() ? quads.bytes + kFewSlack : s.o * pairs * 4);
   }
@@ -137,7 +145,8 @@ void pack_weight(const ConvInteger& g, const Tensor& weight, const ZeroPoints& z
 void choose_tiles(ConvInteger& g, int64_t threads) {
   const int64_t nr = g.table->nr, panels = g.panels(), images = g.s.n * g.s.groups;
   const int64_t panel_bytes = std::max<int64_t>(1, g.column_bytes() * nr);
-  const int64_t fitting = g.in_quads ? kMaxColumns : kPackedRowsFloats * 4 / panel_bytes;
+  const int64_t cache = g.in_tiles() ? kTilePanelBytes : kPackedRowsFloats * 4;
+  const int64_t fitting = g.has_panels() ? cache / panel_bytes : kMaxColumns;
   const int64_t most = std::clamp<int64_t>(fitting, 1, kMaxColumns / nr);
   g.tiles = std::max<int64_t>(1, ceil_div(panels, most));
   int64_t parts = 1;
@@ -226,35 +235,38 @@ void pack(PrepareContext& c, ConvInteger& g) {
   const ConvShape& s = g.s;
   const ZeroPoints zeros = c.has(3) ? zero_points(c.in(3)) : ZeroPoints();
   const bool takes_quads = g.table->quad_sums != nullptr;
+  const auto take_pairs = [&] {
+    g.quads = {};
+    g.table = &integer_table_without_tiles();
+    lay_out(g, false);
+  };
   lay_out(g, false);
   // Three channels of a small kernel are packed as a fourth of zeros in less time than as patches.
   const bool is_first = s.group_c() == 3 && s.kernel_size() <= kMostTapsOfThree;
   if (takes_quads && !g.plain && (s.group_c() % 4 == 0 || s.group_c() >= kLeastPadded || is_first))
     lay_out_quads(g);
   if (!c.is_constant(1) || (c.has(3) && !c.is_constant(3)) || s.o * g.depth == 0 || c.low_memory())
-    return lay_out(g, false);
+    return take_pairs();
+  if (quads_of(g.depth) < kLeastTileQuads) g.table = &integer_table_without_tiles();
   if (takes_quads) {
     std::vector<uint8_t> bytes;
     g.quads = find_quads(s.groups, s.group_o(), g.depth, in_order(g, c.in(1), zeros, bytes), zeros,
                          *g.table);
-    if (static_cast<double>(g.quads.bytes) >
-        kMostQuads * static_cast<double>(g.quads.whole * s.o * 4)) {
-      g.quads = {};
-      lay_out(g, false);
-    }
+    if (static_cast<double>(g.quads.count) >
+        kMostQuads * static_cast<double>(g.quads.whole * s.o))
+      take_pairs();
   }
   const std::string layout = !g.has_quads()
                                  ? std::string("pairs")
-                                 : str_cat(g.in_quads ? "planes" : "quads", g.table->most_pair);
+                                 : str_cat(g.table->in_tiles ? "tiles." : "",
+                                           g.in_quads ? "planes" : "quads", g.table->most_pair);
   const std::string key =
       str_cat("conv_integer.", layout, "/", g.table->mr, "/", s.groups, ":", key_of(zeros));
   g.packed = static_cast<const char*>(
       c.pack(1, key, g.packed_bytes(), [g, weight = c.in(1), zeros](void* to) {
         pack_weight(g, weight, zeros, static_cast<char*>(to));
       }));
-  if (g.packed != nullptr) return;
-  g.quads = {};
-  lay_out(g, false);
+  if (g.packed == nullptr) take_pairs();
 }
 
 [[gnu::cold]] Status prepare(PrepareContext& c) {
@@ -267,8 +279,8 @@ void pack(PrepareContext& c, ConvInteger& g) {
   pack(c, g);
   choose_tiles(g, c.threads());
   g.lanes = tile_lanes(c, s.n * s.groups * g.tiles * g.parts());
-  g.row_at = g.in_quads ? 0 : slot_step(g.tile * g.column_bytes());
-  g.sums_at = g.in_quads ? 0 : g.row_at + slot_step(4 * (g.tile + kCopied));
+  g.row_at = g.has_panels() ? slot_step(g.tile * g.column_bytes()) : 0;
+  g.sums_at = g.row_at + (g.in_quads ? 0 : slot_step(4 * (g.tile + kCopied)));
   g.pieces_at = g.sums_at + slot_step(g.table->mr * g.tile * 4);
   const bool has_lines = !g.plain && !g.in_quads;
   g.slot_bytes = g.pieces_at + (has_lines ? g.tile * static_cast<int64_t>(sizeof(Piece)) : 0);
@@ -384,6 +396,19 @@ void copy_pieces(const uint8_t* from, const Piece* pieces, int64_t count, uint8_
       std::memcpy(to + i, from + p->from + i, kCopied);
 }
 
+// Panels of the columns of planes of four channels.
+void copy_panels(const ConvInteger& g, const uint8_t* planes, int64_t columns, int64_t panel_step,
+                 uint8_t* panels) {
+  const int64_t row = g.table->nr * 4;
+  for (int64_t j = 0; j < columns; j += g.table->nr, planes += row, panels += panel_step) {
+    uint8_t* to = panels;
+    for (const int32_t offset : g.offset) {
+      std::memcpy(to, planes + int64_t{offset} * 4, static_cast<size_t>(row));
+      to += row;
+    }
+  }
+}
+
 // Calls f(first column, its pixel, columns) for the parts of lines of y in the columns [first,
 // first + count) of a product over planes of quads.
 template <class F>
@@ -468,7 +493,7 @@ void run(const RunContext& c) noexcept {
         const int64_t first = g.column_at(index % g.tiles);
         const int64_t columns = g.column_at(index % g.tiles + 1) - first;
         const int64_t channel = image * s.c + group * s.group_c();
-        const int64_t panel_step = g.in_quads ? nr * 4 : g.column_bytes() * nr;
+        const int64_t panel_step = g.has_panels() ? g.column_bytes() * nr : nr * 4;
         const int64_t found = g.plain || g.in_quads ? 0 : find_pieces(g, first, columns, pieces);
         // Row k of the patches. Rows after the last one repeat it; their weights are 0.
         const auto patches = [&](int64_t k, int64_t each) -> const uint8_t* {
@@ -489,12 +514,16 @@ void run(const RunContext& c) noexcept {
           else
             g.table->pack(columns, rows_of[0], rows_of[1], flip, panels + p * nr * 2, panel_step);
         }
+        const uint8_t* const planes =
+            images + ((image * s.groups + group) * g.planes() * g.plane + first) * 4;
+        if (g.in_quads && g.has_panels())
+          copy_panels(g, planes, columns, panel_step, reinterpret_cast<uint8_t*>(panels));
         const auto* const quad_columns =
-            g.in_quads ? images + ((image * s.groups + group) * g.planes() * g.plane + first) * 4
-                       : reinterpret_cast<const uint8_t*>(panels);
+            g.has_panels() ? reinterpret_cast<const uint8_t*>(panels) : planes;
         // The last columns, if they fill little of a vector.
         const int64_t few = quads ? g.few_of(columns) : 0, most = columns - few;
         const uint8_t* const few_at = quad_columns + most / nr * panel_step + most % nr * 4;
+        const QuadScope scope(*g.table);
         int count;
         for (int64_t o = g.first_o[part]; o < g.first_o[part + 1]; o += count) {
           count = block_rows(rows - o, g.table->mr);

@@ -123,7 +123,9 @@ Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
                          static_cast<int32_t>(place));
     }
     quads.more[block] = static_cast<int64_t>(quads.again.size()) - quads.more_at[block];
-    quads.bytes += (quads.whole + quads.more[block]) * count * 4;
+    quads.count += (quads.whole + quads.more[block]) * count;
+    const QuadRows layout(count, table.in_tiles);
+    quads.bytes += layout.bytes(quads.whole) + layout.bytes(quads.more[block]);
   });
   return quads;
 }
@@ -134,15 +136,19 @@ void pack_quad_rows(const Quads& quads, int64_t groups, int64_t rows, int64_t k,
   for_blocks(groups, rows, table.mr, [&](int64_t first, int count) {
     const auto block = static_cast<size_t>(first);
     const int32_t* const again = quads.again.data() + quads.more_at[block];
+    const QuadRows layout(count, table.in_tiles);
+    int8_t* const first_quads = to + quads.at[block];
+    int8_t* const more_quads = first_quads + layout.bytes(quads.whole);
+    std::memset(first_quads, 0,
+                static_cast<size_t>(layout.bytes(quads.whole) + layout.bytes(quads.more[block])));
     for (int r = 0; r < count; ++r) {
-      int8_t* const row = to + quads.at[block] + 4 * r;
       int32_t sum = 0;
       for (int64_t place = 0, next = 0; place < quads.whole; ++place) {
         Quad quad(weight, first + r, k, place, zeros.at(first + r));
         for (const int each : quad.left) sum += each;
-        quad.take(table.most_pair, row + place * count * 4);
+        quad.take(table.most_pair, first_quads + layout.at(place, r));
         for (; next < quads.more[block] && again[next] == place; ++next)
-          quad.take(table.most_pair, row + (quads.whole + next) * count * 4);
+          quad.take(table.most_pair, more_quads + layout.at(next, r));
       }
       sums[first + r] = sum;
     }
@@ -165,27 +171,37 @@ void pack_byte_rows(int64_t rows, int64_t k, const Tensor& from, int64_t first,
     pack_rows_of(rows, k, from.as<uint8_t>() + first * k, first, zeros, mr, to, sums);
 }
 
-void pack_byte_quads(int64_t rows, int64_t k, const Tensor& from, int64_t first, int zero, int mr,
-                     int8_t* to, int32_t* sums) {
+namespace {
+
+// Numbers of a row: i8, or u8 minus 128.
+void flip_bytes(const uint8_t* from, int64_t count, uint8_t flip, int8_t* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<int8_t>(from[i] ^ flip);
+}
+
+}  // namespace
+
+void pack_byte_quads(int64_t rows, int64_t k, const Tensor& from, int64_t first, int zero,
+                     const IntegerTable& table, int8_t* to, int32_t* sums) {
   const bool is_signed = from.dtype == DType::i8;
-  const uint32_t flip = is_signed ? 0 : 0x80808080;
-  const int64_t whole = k / 4, rest = k % 4;
+  const uint8_t flip = is_signed ? 0 : 128;
+  // Quads whose bytes are adjacent in both places.
+  const int64_t together = table.in_tiles ? kQuadsOfTile : 1, each = 4 * together;
   const uint8_t* row = from.as<uint8_t>() + first * k;
   int count;
   for (int64_t i = 0; i < rows; i += count) {
-    count = block_rows(rows - i, mr);
+    count = block_rows(rows - i, table.mr);
+    const QuadRows layout(count, table.in_tiles);
     for (int r = 0; r < count; ++r, row += k) {
-      int8_t* at = to + 4 * r;
-      uint32_t quad;
-      for (int64_t q = 0; q < whole; ++q, at += 4 * count) {
-        std::memcpy(&quad, row + 4 * q, 4);
-        quad ^= flip;
-        std::memcpy(at, &quad, 4);
+      int64_t done = 0;
+      for (; done + each <= k; done += each) {
+        int8_t* const at = to + layout.at(done / 4, r);
+        table.in_tiles ? flip_bytes(row + done, 4 * kQuadsOfTile, flip, at)
+                       : flip_bytes(row + done, 4, flip, at);
       }
-      if (rest > 0) {
-        std::memset(at, 0, 4);
-        for (int64_t j = 0; j < rest; ++j)
-          at[j] = static_cast<int8_t>(row[4 * whole + j] ^ (flip & 255));
+      if (done < k) {
+        int8_t* const at = to + layout.at(done / 4, r);
+        std::memset(at, 0, static_cast<size_t>(each));
+        flip_bytes(row + done, k - done, flip, at);
       }
       uint32_t sum = 0;
       if (is_signed)
@@ -195,7 +211,7 @@ void pack_byte_quads(int64_t rows, int64_t k, const Tensor& from, int64_t first,
       sums[i + r] =
           static_cast<int32_t>(sum - static_cast<uint32_t>(zero) * static_cast<uint32_t>(k));
     }
-    to += 4 * count * (whole + (rest > 0));
+    to += layout.bytes(quads_of(k));
   }
 }
 

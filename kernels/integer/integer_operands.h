@@ -57,10 +57,10 @@ inline void copy_line(uint8_t* to, const uint8_t* from, int64_t count) {
 void pack_byte_rows(int64_t rows, int64_t k, const Tensor& from, int64_t first,
                     const ZeroPoints& zeros, int mr, int16_t* to, int32_t* sums);
 
-// The same as quads: [quads, rows, 4] of i8, which are the bytes of i8, or those of u8 minus 128.
-// The sums are those of the numbers minus `zero`.
-void pack_byte_quads(int64_t rows, int64_t k, const Tensor& from, int64_t first, int zero, int mr,
-                     int8_t* to, int32_t* sums);
+// The same as QuadRows of i8, which are the bytes of i8, or those of u8 minus 128. In tiles, missing
+// rows are left as they are. The sums are those of the numbers minus `zero`.
+void pack_byte_quads(int64_t rows, int64_t k, const Tensor& from, int64_t first, int zero,
+                     const IntegerTable& table, int8_t* to, int32_t* sums);
 
 // Places of quads in a panel.
 std::vector<int32_t> panel_places(int64_t quads, int64_t panel_columns);
@@ -73,6 +73,7 @@ struct Quads {
   std::vector<int32_t> again;        // positions of the additional quads, block after block
   std::vector<int64_t> at, more_at;  // by the first row of a block: its bytes, its positions
   std::vector<int64_t> more;         // number of these positions
+  int64_t count = 0;                 // of all rows, with the additional ones
   int64_t bytes = 0;
 };
 // For `groups` times `rows` rows [k], each group in separate blocks.

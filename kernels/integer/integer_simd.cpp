@@ -12,6 +12,8 @@
 #include "kernels/simd/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/integer/integer_bytes-inl.h"
+#include "kernels/integer/integer_tiles-inl.h"
 #include "kernels/simd/bytes-inl.h"
 #include "kernels/simd/dot-inl.h"
 // clang-format on
@@ -20,14 +22,7 @@ HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-using D32 = hn::ScalableTag<int32_t>;
-using V32 = hn::Vec<D32>;
-using DF = hn::RebindToFloat<D32>;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(D32()));
 constexpr int kMr = HWY_TARGET == HWY_AVX3 ? 8 : 6;
-constexpr int kNr = 2 * kLanes;
 
 #if HWY_TARGET == HWY_SCALAR
 
@@ -189,25 +184,6 @@ void interleave(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_
 }
 
 #endif
-
-// The results as bytes, u8 or the bits of i8. Rounds, ties to even, by adding a number so large
-// that the float has no fraction bits left.
-struct AsBytes {
-  hn::Vec<DF> low, high;
-  V32 zero;
-  HWY_INLINE explicit AsBytes(const IntegerFinish& f) {
-    const float lowest = f.to == DType::i8 ? -128 : 0;
-    low = hn::Set(DF(), lowest - f.zero);
-    high = hn::Set(DF(), lowest + 255 - f.zero);
-    zero = hn::Set(D32(), static_cast<int32_t>(f.zero));
-  }
-  // In the low byte of each lane.
-  HWY_INLINE V32 in_lanes(hn::Vec<DF> x) const {
-    constexpr float kLarge = 12582912;  // 1.5 * 2^23
-    x = hn::Add(hn::Min(hn::Max(x, low), high), hn::Set(DF(), kLarge));
-    return hn::Add(hn::BitCast(D32(), x), zero);
-  }
-};
 
 #if defined(HG_HAS_QUADS)
 
@@ -632,12 +608,33 @@ constexpr IntegerTable kTable = table<false>();
 #if defined(HG_HAS_DOT)
 constexpr IntegerTable kDotTable = table<true>();
 #endif
+#if defined(HG_HAS_TILES)
+constexpr IntegerTable tile_table() {
+  IntegerTable t = table<true>();
+  t.mr = kTileMr;
+  t.in_tiles = true;
+  t.begin_tiles = begin_tiles;
+  t.end_tiles = end_tiles;
+  t.quad_sums = tile_quad_sums;
+  t.quad_bytes = tile_quad_bytes;
+  t.quad_few = nullptr;
+  t.most_few = 0;
+  return t;
+}
+constexpr IntegerTable kTileTable = tile_table();
+#endif
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace hg::kernels {
-const IntegerTable& integer_table() { return *HG_SIMD_CHOOSE_BYTES(kDotTable, kTable); }
+const IntegerTable& integer_table() {
+#if !defined(HG_SMALL) && defined(__x86_64__)
+  if (const IntegerTable* tiles = HG_SIMD_AMX(kTileTable) nullptr) return *tiles;
+#endif
+  return integer_table_without_tiles();
+}
+const IntegerTable& integer_table_without_tiles() { return *HG_SIMD_CHOOSE_BYTES(kDotTable, kTable); }
 }  // namespace hg::kernels
 #endif

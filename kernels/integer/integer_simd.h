@@ -65,8 +65,29 @@ struct ByteLines {
   uint8_t* to_end = nullptr;
 };
 
+// Where quad q of row r is in a block of rows, and the bytes of the block: [quads, rows, 4], or in
+// tiles [quads / 16, rows, 16, 4], with both sizes rounded up to multiples of 16. Missing quads are
+// zeros.
+inline constexpr int64_t kQuadsOfTile = 16;
+struct QuadRows {
+  int64_t rows = 0;
+  bool in_tiles = false;
+
+  QuadRows(int64_t count, bool tiles)
+      : rows(tiles ? round_up(count) : count), in_tiles(tiles) {}
+  static int64_t round_up(int64_t n) { return (n + kQuadsOfTile - 1) / kQuadsOfTile * kQuadsOfTile; }
+  int64_t at(int64_t quad, int64_t row) const {
+    if (!in_tiles) return (quad * rows + row) * 4;
+    return ((quad / kQuadsOfTile * rows + row) * kQuadsOfTile + quad % kQuadsOfTile) * 4;
+  }
+  int64_t bytes(int64_t quads) const { return (in_tiles ? round_up(quads) : quads) * rows * 4; }
+};
+
 struct IntegerTable {
   int mr = 0, nr = 0;  // rows and columns of sums in registers; nr is two vectors
+  // Where they are not null, a thread calls these before and after any sums of quads.
+  void (*begin_tiles)() = nullptr;
+  void (*end_tiles)() = nullptr;
   // sums[rows, columns] for rows <= mr. a: [pairs, rows, 2]; panels: [pairs, nr, 2] each. Writes
   // sums of whole panels.
   void (*sums)(int rows, int64_t columns, int64_t pairs, const int16_t* a, const int8_t* panels,
@@ -83,7 +104,9 @@ struct IntegerTable {
   // if no instruction supports this. a: [quads, rows, 4]. x: nr columns of 4 bytes for each quad,
   // offset[quad] columns after the first; the next nr columns follow after `x_step` bytes. Quads
   // after the first `whole` ones read the places that `index` names again.
-  bool signed_quads = false;
+  // With in_tiles, sums are computed in tiles (AMX): a has the layout of QuadRows, and the panels of
+  // x hold their quads in order, without offsets, up to a multiple of kQuadsOfTile.
+  bool signed_quads = false, in_tiles = false;
   int most_pair = 0;
   void (*quad_sums)(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
                     const uint8_t* x, int64_t x_step, int32_t* sums, int64_t sums_row) = nullptr;
@@ -115,8 +138,27 @@ struct IntegerTable {
 };
 inline constexpr int64_t kDepthwiseSlack = 160;
 inline constexpr int64_t kFewSlack = 32;
+inline constexpr int64_t kLeastTileQuads = 8;
 inline constexpr int kMostWeight = 128;  // magnitude of a weight in a quad
 
 const IntegerTable& integer_table();
+// Without tiles, which multiply only quads, and at least kLeastTileQuads of a row in less time.
+const IntegerTable& integer_table_without_tiles();
+
+// During its lifetime, the thread may compute sums of quads.
+class QuadScope {
+ public:
+  explicit QuadScope(const IntegerTable& table) : table_(table) {
+    if (table_.begin_tiles) table_.begin_tiles();
+  }
+  ~QuadScope() {
+    if (table_.end_tiles) table_.end_tiles();
+  }
+  QuadScope(const QuadScope&) = delete;
+  QuadScope& operator=(const QuadScope&) = delete;
+
+ private:
+  const IntegerTable& table_;
+};
 
 }  // namespace hg::kernels

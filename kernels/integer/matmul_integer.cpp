@@ -29,9 +29,14 @@ struct MatmulInteger {
   int64_t a_matrices = 0, b_matrices = 0;
   int64_t tiles = 1, tile = 0;     // of the columns; columns of the largest
   std::vector<int64_t> first_row;  // of each part of the rows, and the end
+  std::vector<int64_t> packed_row;  // the same among the packed rows
   bool has_factor = false;         // b's bytes are not the factors themselves
   int64_t lanes = 1, a_at = 0, row_sums_at = 0, factors_at = 0, column_add_at = 0, packed_at = 0;
 
+  bool in_tiles() const { return has_quads && table->in_tiles; }
+  const char* layout() const { return in_tiles() ? "tiles" : has_quads ? "quads" : "pairs"; }
+  // Of a block of rows, packed.
+  int64_t block_bytes(int count) const { return QuadRows(count, in_tiles()).rows * steps * 4; }
   QuadPlaces places() const { return {.whole = steps, .offset = offset.data()}; }
   int64_t parts() const { return static_cast<int64_t>(first_row.size()) - 1; }
   int64_t slot_bytes() const { return table->mr * tile * 4; }  // sums of a block of rows
@@ -66,10 +71,12 @@ void pack_panels(const MatmulInteger& g, const Tensor& b, int64_t matrix, int64_
     else
       g.table->pack(columns, rows[0], rows[1], flip, to, g.panel_bytes());
   }
-  if (g.has_quads)
+  if (g.has_quads) {
+    const QuadScope scope(*g.table);
     g.table->quad_sums(1, columns, g.places(), g.ones.data(),
                        reinterpret_cast<const uint8_t*>(panels), g.panel_bytes(),
                        reinterpret_cast<int32_t*>(packed + g.column_sums_at(matrix)) + first, 0);
+  }
 }
 
 // What is added to the sums of each column: the bias, and the effect of a' instead of a.
@@ -96,10 +103,15 @@ const int32_t* column_terms(const RunContext& c, const MatmulInteger& g, const i
   g.table = &integer_table();
   const bool one_zero = !c.has(2) || c.in(2).count() == 1;
   g.has_quads = one_zero && g.table->most_pair >= 2 * kMostWeight && g.s.k > 0;
+  if (!g.has_quads || quads_of(g.s.k) < kLeastTileQuads)
+    g.table = &integer_table_without_tiles();
   g.steps = g.has_quads ? quads_of(g.s.k) : pairs_of(g.s.k);
+  if (g.in_tiles()) g.steps = QuadRows::round_up(g.steps);
   if (g.has_quads) {
-    g.ones.assign(static_cast<size_t>(g.steps) * 4, 0);
-    std::fill_n(g.ones.begin(), g.s.k, int8_t{1});
+    g.ones.assign(static_cast<size_t>(g.block_bytes(1)), 0);
+    const QuadRows layout(1, g.in_tiles());
+    for (int64_t p = 0; p < g.s.k; ++p)
+      g.ones[static_cast<size_t>(layout.at(p / 4, 0) + p % 4)] = 1;
     g.offset = panel_places(g.steps, g.table->nr);
   }
   g.a_matrices = g.s.m * g.s.k == 0 ? 0 : a.count() / (g.s.m * g.s.k);
@@ -112,8 +124,7 @@ const int32_t* column_terms(const RunContext& c, const MatmulInteger& g, const i
   }
   if (b.count() > 0)
     g.packed = static_cast<const int8_t*>(
-        c.pack(1, str_cat("matmul_integer.", g.has_quads ? "quads" : "pairs", "/", g.table->nr),
-               g.packed_bytes(), [g, b](void* to) {
+        c.pack(1, str_cat("matmul_integer.", g.layout(), "/", g.table->nr), g.packed_bytes(), [g, b](void* to) {
                  for (int64_t i = 0; i < g.b_matrices; ++i)
                    pack_panels(g, b, i, 0, g.panels(), static_cast<int8_t*>(to));
                }));
@@ -130,10 +141,20 @@ const int32_t* column_terms(const RunContext& c, const MatmulInteger& g, const i
   }
   g.tile = ceil_div(panels, g.tiles) * g.table->nr;
   g.first_row = row_parts(g.s.m, g.table->mr, parts);
+  int64_t packed = 0;
+  for (int64_t part = 0; part < g.parts(); ++part) {
+    g.packed_row.push_back(packed);
+    int count;
+    for (int64_t i = g.first_row[part]; i < g.first_row[part + 1]; i += count) {
+      count = block_rows(g.first_row[part + 1] - i, g.table->mr);
+      packed += QuadRows(count, g.in_tiles()).rows;
+    }
+  }
+  g.packed_row.push_back(packed);
   g.lanes = tile_lanes(c, g.s.batches() * g.tiles * g.parts());
   const int64_t rows = g.a_matrices * g.s.m;
   g.a_at = slot_step(tile_workspace(g.lanes, g.slot_bytes()));
-  g.row_sums_at = g.a_at + slot_step(rows * g.steps * 4);
+  g.row_sums_at = g.a_at + slot_step(g.a_matrices * packed * g.steps * 4);
   g.factors_at = g.row_sums_at + slot_step(rows * 4);
   const int64_t factors = g.has_factor ? std::max(g.s.n, c.has(3) ? c.in(3).count() : 0) : 0;
   g.column_add_at = g.factors_at + slot_step(factors * 4);
@@ -163,7 +184,9 @@ void run(const RunContext& c) noexcept {
                    });
     packed = to;
   }
-  char* const rows = workspace + g.a_at;  // of steps, each of 4 bytes
+  const auto packed_rows = [&](int64_t a_matrix, int64_t part) {
+    return workspace + g.a_at + (a_matrix * g.packed_row.back() + g.packed_row[part]) * g.steps * 4;
+  };
   auto* const row_sums = reinterpret_cast<int32_t*>(workspace + g.row_sums_at);
   const ZeroPoints a_zeros = c.has(2) ? zero_points(c.in(2)) : ZeroPoints();
   const int64_t parts = g.parts();
@@ -171,9 +194,9 @@ void run(const RunContext& c) noexcept {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t part = i % parts, first = i / parts * s.m + g.first_row[part];
       const int64_t count = g.first_row[part + 1] - g.first_row[part];
-      char* const to = rows + first * g.steps * 4;
+      char* const to = packed_rows(i / parts, part);
       if (g.has_quads)
-        pack_byte_quads(count, s.k, a, first, a_zeros.at(0), g.table->mr,
+        pack_byte_quads(count, s.k, a, first, a_zeros.at(0), *g.table,
                         reinterpret_cast<int8_t*>(to), row_sums + first);
       else
         pack_byte_rows(count, s.k, a, first, a_zeros, g.table->mr, reinterpret_cast<int16_t*>(to),
@@ -209,11 +232,13 @@ void run(const RunContext& c) noexcept {
           f.row_factor = row_sums;
           f.column_factor = factors + (b_zeros.count > s.n ? b_matrix * s.n : 0) + first;
         }
+        const QuadScope scope(*g.table);
+        const char* from = packed_rows(a_matrix, part);
         int count;
-        for (int64_t i = g.first_row[part]; i < g.first_row[part + 1]; i += count) {
+        for (int64_t i = g.first_row[part]; i < g.first_row[part + 1];
+             i += count, from += g.block_bytes(count)) {
           count = block_rows(g.first_row[part + 1] - i, g.table->mr);
           const int64_t row = a_matrix * s.m + i;
-          const char* const from = rows + row * g.steps * 4;
           if (g.has_quads)
             g.table->quad_sums(count, columns, g.places(), reinterpret_cast<const int8_t*>(from),
                                reinterpret_cast<const uint8_t*>(panels), g.panel_bytes(), sums,

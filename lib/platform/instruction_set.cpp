@@ -8,6 +8,10 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #elif defined(__aarch64__) && defined(__APPLE__)
@@ -43,6 +47,18 @@ unsigned saved_registers() {
   return low;
 }
 
+// Whether this process may use tiles. Linux asks each process to request them, because they make the
+// frames of its signal handlers larger (Documentation/arch/x86/xstate.rst); other systems need no
+// request, but are not tested.
+bool may_use_tiles() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr long kRequest = 0x1023 /* ARCH_REQ_XCOMP_PERM */, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 // The bits of the supported sets beyond the baseline.
 unsigned detect() {
   const Leaf one(1), seven(7);
@@ -63,7 +79,11 @@ unsigned detect() {
   sets |= bit(Isa::avx512);
   if (!has(seven.c, 11 /* VNNI */)) return sets;
   sets |= bit(Isa::avx512_vnni);
-  if (has(more, 5 /* AVX512_BF16 */)) sets |= bit(Isa::avx512_bf16);
+  if (!has(more, 5 /* AVX512_BF16 */)) return sets;
+  sets |= bit(Isa::avx512_bf16);
+  const bool has_tiles = has(seven.d, 22 /* AMX-BF16 */, 24 /* AMX-TILE */, 25 /* AMX-INT8 */) &&
+                         has(saved, 17 /* TILECFG */, 18 /* TILEDATA */);
+  if (has_tiles && may_use_tiles()) sets |= bit(Isa::avx512_amx);
   return sets;
 }
 
@@ -102,8 +122,8 @@ Isa best_up_to(Isa most) {
 }  // namespace
 
 std::string_view to_string(Isa isa) {
-  constexpr std::string_view kNames[] = {"plain",     "neon_dot", "sse4",        "avx2",
-                                         "avx2_vnni", "avx512",   "avx512_vnni", "avx512_bf16"};
+  constexpr std::string_view kNames[] = {"plain",  "neon_dot",    "sse4",        "avx2",      "avx2_vnni",
+                                         "avx512", "avx512_vnni", "avx512_bf16", "avx512_amx"};
   return kNames[static_cast<size_t>(isa)];
 }
 

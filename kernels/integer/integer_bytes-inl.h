@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectors of i32 sums, and the same as bytes. Included once for every instruction set, as
+// kernels/simd/simd.h describes.
+#if defined(HG_KERNELS_INTEGER_BYTES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HG_KERNELS_INTEGER_BYTES_INL_H_
+#undef HG_KERNELS_INTEGER_BYTES_INL_H_
+#else
+#define HG_KERNELS_INTEGER_BYTES_INL_H_
+#endif
+
+#include "hwy/highway.h"
+#include "kernels/integer/integer_simd.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D32 = hn::ScalableTag<int32_t>;
+using V32 = hn::Vec<D32>;
+using DF = hn::RebindToFloat<D32>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(D32()));
+constexpr int kNr = 2 * kLanes;
+
+// The results as bytes, u8 or the bits of i8. Rounds, ties to even, by adding a number so large
+// that the float has no fraction bits left.
+struct AsBytes {
+  hn::Vec<DF> low, high;
+  V32 zero;
+  HWY_INLINE explicit AsBytes(const IntegerFinish& f) {
+    const float lowest = f.to == DType::i8 ? -128 : 0;
+    low = hn::Set(DF(), lowest - f.zero);
+    high = hn::Set(DF(), lowest + 255 - f.zero);
+    zero = hn::Set(D32(), static_cast<int32_t>(f.zero));
+  }
+  // In the low byte of each lane.
+  HWY_INLINE V32 in_lanes(hn::Vec<DF> x) const {
+    constexpr float kLarge = 12582912;  // 1.5 * 2^23
+    x = hn::Add(hn::Min(hn::Max(x, low), high), hn::Set(DF(), kLarge));
+    return hn::Add(hn::BitCast(D32(), x), zero);
+  }
+};
+
+}  // namespace
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
