@@ -36,6 +36,7 @@ struct Gemm {
   const HalfTable* half = nullptr;
   // Both operands are rounded for Precision::bf16: `s` and the packed b count pairs. a is rounded
   // at the start of a run, to a_at of the workspace.
+  const PairTable* pairs = nullptr;
   int64_t a_at = -1;
   MatmulShape exact = {};
   bool pack_a = false, by_rows = false;
@@ -120,14 +121,14 @@ void choose_tiles(Gemm& g, bool packs_b, int64_t threads) {
   if (g.tiles_n > 0) g.tile_n = ceil_div(g.panels(), g.tiles_n) * nr;
 }
 
-// The pairs of a row of k numbers.
-void round_row(int64_t k, const float* row, int64_t step, float* pairs) {
+// k numbers of a row as pairs, and zeros up to `count` pairs.
+void round_row(int64_t k, const float* row, int64_t step, int64_t count, float* pairs) {
   auto* const to = reinterpret_cast<BFloat16*>(pairs);
   if (step == 1)
     half_table().narrow(k, row, to);
   else
     for (int64_t p = 0; p < k; ++p) to[p] = BFloat16(row[p * step]);
-  if (k % 2 != 0) to[k] = BFloat16();
+  std::fill(to + k, to + 2 * count, BFloat16());
 }
 
 // The panels of b[k, n], rounded.
@@ -146,14 +147,15 @@ void round_panels(const GemmTable& table, int64_t n, int64_t k, const float* b, 
 }
 
 // The panels of b[k, n] as pairs.
-void pack_pairs(const GemmTable& table, int64_t n, int64_t k, const float* b, int64_t b_row,
+void pack_pairs(const PairTable& how, int64_t n, int64_t k, const float* b, int64_t b_row,
                 int64_t b_col, float* to) {
-  const int64_t nr = table.nr, pairs = pairs_of(k), panels = ceil_div(n, nr);
+  const GemmTable& table = how.gemm;
+  const int64_t nr = table.nr, pairs = how.pairs_of(k), panels = ceil_div(n, nr);
   std::vector<float> columns(static_cast<size_t>(nr * pairs));  // [nr][pairs]
   for (int64_t j = 0; j < n; j += nr) {
     const int64_t width = std::min(nr, n - j);
     for (int64_t t = 0; t < width; ++t)
-      round_row(k, b + (j + t) * b_col, b_row, columns.data() + t * pairs);
+      round_row(k, b + (j + t) * b_col, b_row, pairs, columns.data() + t * pairs);
     for (int64_t k0 = 0; k0 < pairs; k0 += kDepthPiece) {
       const int64_t piece = std::min(kDepthPiece, pairs - k0);
       table.pack(piece, width, columns.data() + k0, 1, pairs, to + (k0 * panels * nr + j * piece),
@@ -169,17 +171,20 @@ void pack_weights(const PrepareContext& c, Gemm& g) {
   const int64_t panels = ceil_div(s.n, table->nr), elements = panels * table->nr * s.k;
   // A matrix may be an operand of one product, and its transpose of another.
   const std::string look = str_cat(table->nr, "/", s.n, ",", s.k, ",", s.b_row, ",", s.b_col);
-  if (const PairTable* pairs = pair_table(); pairs && c.precision() == Precision::bf16) {
-    table = &pairs->gemm;
+  const PairTable* const tiles = tile_pair_table();
+  if (const PairTable* pairs = tiles ? tiles : pair_table();
+      pairs && c.precision() == Precision::bf16) {
+    const int64_t count = pairs->pairs_of(s.k);
     g.packed_b = static_cast<const float*>(
-        c.pack(1, "gemm.pairs." + look, panels * table->nr * pairs_of(s.k) * 4,
-               [table, b, n = s.n, k = s.k, row = s.b_row, col = s.b_col](void* to) {
-                 pack_pairs(*table, n, k, b, row, col, static_cast<float*>(to));
+        c.pack(1, (tiles ? "gemm.tiles." : "gemm.pairs.") + look, panels * table->nr * count * 4,
+               [pairs, b, n = s.n, k = s.k, row = s.b_row, col = s.b_col](void* to) {
+                 pack_pairs(*pairs, n, k, b, row, col, static_cast<float*>(to));
                }));
     if (!g.packed_b) return;
-    g.table = table;
+    g.table = &pairs->gemm;
+    g.pairs = pairs;
     g.exact = s;
-    g.s.k = g.s.a_row = pairs_of(s.k);
+    g.s.k = g.s.a_row = count;
     g.s.a_col = 1;
     g.a_at = 0;
     return;
@@ -213,14 +218,15 @@ Status prepare(PrepareContext& c) {
   const int nr = g.table->nr;
   if (c.is_constant(1) && s.batches() == 1 && s.n > 0 && s.k > 0) pack_weights(c, g);
   // Packed rows are stored in the order in which the panels of b use them.
-  g.pack_a = s.m > 1 && s.n > nr && (s.a_col != 1 || (s.m > 2 * g.table->mr && s.n >= 8 * nr));
+  g.pack_a = s.m > 1 && s.n > nr && (s.a_col != 1 || (s.m > 2 * g.table->mr && s.n >= 8 * nr)) &&
+             !(g.pairs && g.pairs->in_tiles);
   choose_tiles(g, g.packed_b == nullptr, c.threads());
   g.lanes = tile_lanes(c, s.batches() * g.tiles_m * g.tiles_n);
   g.slot_bytes = (g.slot_a() + (g.pack_a ? g.packed_rows() : 0)) * 4 + (g.keeps_a ? kKeyBytes : 0);
   int64_t workspace = tile_workspace(g.lanes, g.slot_bytes);
   if (g.a_at >= 0) {
     g.a_at = slot_step(workspace);
-    workspace = g.a_at + s.m * s.k * 4;
+    workspace = g.a_at + (g.pairs->in_tiles ? s.m + kRowsOfTile : s.m) * s.k * 4;
   }
   c.set_workspace(workspace);
   c.make_state(std::move(g));
@@ -233,7 +239,7 @@ const float* rounded_a(const RunContext& c, const Gemm& g) {
   auto* const pairs = reinterpret_cast<float*>(c.workspace<char>() + g.a_at);
   c.parallel_for(s.m, std::max<int64_t>(1, 16384 / s.k), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      round_row(s.k, a + i * s.a_row, s.a_col, pairs + i * g.s.a_row);
+      round_row(s.k, a + i * s.a_row, s.a_col, g.s.k, pairs + i * g.s.a_row);
   });
   return pairs;
 }

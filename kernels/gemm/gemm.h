@@ -81,6 +81,12 @@ struct GemmTable {
 
 const GemmTable& gemm_table();
 
+// Pairs and rows of a tile.
+inline constexpr int64_t kPairsOfTile = 16, kRowsOfTile = 16;
+inline int64_t tile_rows(int64_t rows) {
+  return (rows + kRowsOfTile - 1) / kRowsOfTile * kRowsOfTile;
+}
+
 // Products of bf16 with sums in f32. A pair is two neighbors along k, in the bits of a float; if k
 // is odd, the last one ends with 0. `gemm` packs and multiplies pairs: its k counts them. It has no
 // gather. Numbers and sums below 2^-126 count as 0.
@@ -89,10 +95,20 @@ struct PairTable {
   // Rounds two rows of b into a row of pairs, and copies it like gemm.spread. No `odd` row: zeros.
   void (*spread)(int64_t columns, const float* even, const float* odd, float* to,
                  int64_t panel_step) = nullptr;
+  // Products in tiles of 16 rows and 16 pairs (AMX), only in sweeps: k is a multiple of 16. Rows of a
+  // are contiguous, at multiples of 64 bytes; or packed, each block as [k / 16, rows, 16]. Blocks
+  // are read up to tile_rows().
+  bool in_tiles = false;
+
+  int64_t pairs_of(int64_t k) const {
+    const int64_t each = in_tiles ? 2 * kPairsOfTile : 2;
+    return (k + each - 1) / each * each / 2;
+  }
 };
 inline int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
 
 // Null if the processor has no instruction for them.
 const PairTable* pair_table();
+const PairTable* tile_pair_table();
 
 }  // namespace hg::kernels

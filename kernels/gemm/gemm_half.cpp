@@ -19,14 +19,14 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kTileM = 240;  // a multiple of 6 and 12
+constexpr int64_t kTileM = 240;  // a multiple of 6, 12 and 16
 constexpr int64_t kTileN = 64;
 
 struct GemmHalf {
   MatmulShape s;
   const GemmTable* table = nullptr;
   const HalfTable* half = nullptr;
-  bool in_pairs = false;
+  const PairTable* pairs = nullptr;  // operands are pairs
   const float* packed_b = nullptr;  // of pairs: [pieces of k][panels][piece][nr]
   int64_t tile_m = 1, lanes = 1, slot_bytes = 0;
 
@@ -34,18 +34,19 @@ struct GemmHalf {
   int64_t tiles_n() const { return ceil_div(s.n, kTileN); }
 };
 
-// Parts of a slot.
+// Parts of a slot. After the rows of a is room for those that tiles read beyond.
 struct Slot {
   float *panels, *rows, *a, *y, *bias;
   Slot(float* at, int64_t tile_m) {
     panels = at;
     rows = panels + kTileN * kDepthPiece;
     a = rows + kTileN * kDepthPiece;
-    y = a + tile_m * kDepthPiece;
+    y = a + (tile_m + kRowsOfTile) * kDepthPiece;
     bias = y + tile_m * kTileN;
   }
   static int64_t floats(int64_t tile_m) {
-    return 2 * kTileN * kDepthPiece + tile_m * (kDepthPiece + kTileN) + kTileN;
+    return 2 * kTileN * kDepthPiece + (tile_m + kRowsOfTile) * kDepthPiece + tile_m * kTileN +
+           kTileN;
   }
 };
 
@@ -53,13 +54,14 @@ bool accepts(const PrepareContext& c) {
   return (c.out(0).dtype == f16 || c.out(0).dtype == bf16) && c.out(0).count() > 0;
 }
 
-// Copies lines along k as pairs, in whichever direction they are contiguous. Returns the distances
-// of lines and pairs in the result.
-std::pair<int64_t, int64_t> pair_lines(int64_t lines, int64_t k, const BFloat16* from,
-                                       int64_t line_step, int64_t k_step, float* to) {
-  const int64_t pairs = pairs_of(k);
+// Copies lines along k as pairs, in whichever direction they are contiguous; along k if tiles read
+// them. Returns the distances of lines and pairs in the result.
+std::pair<int64_t, int64_t> pair_lines(const PairTable& table, int64_t lines, int64_t k,
+                                       const BFloat16* from, int64_t line_step, int64_t k_step,
+                                       float* to) {
+  const int64_t pairs = table.pairs_of(k);
   auto* const halves = reinterpret_cast<BFloat16*>(to);
-  if (line_step == 1 && k_step != 1) {
+  if (line_step == 1 && k_step != 1 && !table.in_tiles) {
     for (int64_t p = 0; p < pairs; ++p) {
       const BFloat16 *const even = from + 2 * p * k_step, *const odd = even + k_step;
       BFloat16* const row = halves + 2 * p * lines;
@@ -77,20 +79,21 @@ std::pair<int64_t, int64_t> pair_lines(int64_t lines, int64_t k, const BFloat16*
       std::copy_n(from, k, line);
     else
       for (int64_t p = 0; p < k; ++p) line[p] = from[p * k_step];
-    if (k % 2 != 0) line[k] = BFloat16();
+    std::fill(line + k, line + 2 * pairs, BFloat16());
   }
   return {pairs, 1};
 }
 
-void pack_b(const GemmTable& table, const MatmulShape& s, const BFloat16* b, float* to) {
+void pack_b(const PairTable& how, const MatmulShape& s, const BFloat16* b, float* to) {
+  const GemmTable& table = how.gemm;
   const int64_t nr = table.nr, width = ceil_div(s.n, nr) * nr;
   std::vector<float> lines(static_cast<size_t>(nr * kDepthPiece));
   for (int64_t k0 = 0; k0 < s.k; k0 += 2 * kDepthPiece) {
-    const int64_t piece = std::min(2 * kDepthPiece, s.k - k0), pairs = pairs_of(piece);
+    const int64_t piece = std::min(2 * kDepthPiece, s.k - k0), pairs = how.pairs_of(piece);
     for (int64_t j = 0; j < s.n; j += nr) {
       const int64_t columns = std::min(nr, s.n - j);
       const auto [column_step, pair_step] = pair_lines(
-          columns, piece, b + k0 * s.b_row + j * s.b_col, s.b_col, s.b_row, lines.data());
+          how, columns, piece, b + k0 * s.b_row + j * s.b_col, s.b_col, s.b_row, lines.data());
       table.pack(pairs, columns, lines.data(), pair_step, column_step,
                  to + k0 / 2 * width + j * pairs, pairs * nr);
     }
@@ -102,17 +105,17 @@ Status prepare(PrepareContext& c) {
   g.s = product_shape(c);
   g.table = &gemm_table();
   g.half = &half_table();
-  const PairTable* const pairs = c.out(0).dtype == bf16 ? pair_table() : nullptr;
-  if (pairs) {
-    g.in_pairs = true;
-    g.table = &pairs->gemm;
-  }
-  if (pairs && c.is_constant(1) && g.s.batches() == 1 && g.s.k > 0)
+  const PairTable* const tiles = tile_pair_table();
+  if (c.out(0).dtype == bf16) g.pairs = tiles ? tiles : pair_table();
+  if (g.pairs) g.table = &g.pairs->gemm;
+  if (g.pairs && c.is_constant(1) && g.s.batches() == 1 && g.s.k > 0)
     g.packed_b = static_cast<const float*>(
-        c.pack(1, str_cat("gemm_half.pairs/", g.s.n, ",", g.s.k, ",", g.s.b_row, ",", g.s.b_col),
-               ceil_div(g.s.n, int64_t{g.table->nr}) * g.table->nr * pairs_of(g.s.k) * 4,
-               [table = g.table, s = g.s, b = c.in(1).as<BFloat16>()](void* to) {
-                 pack_b(*table, s, b, static_cast<float*>(to));
+        c.pack(1,
+               str_cat("gemm_half.", g.pairs->in_tiles ? "tiles/" : "pairs/", g.s.n, ",", g.s.k, ",",
+                       g.s.b_row, ",", g.s.b_col),
+               ceil_div(g.s.n, int64_t{g.table->nr}) * g.table->nr * g.pairs->pairs_of(g.s.k) * 4,
+               [pairs = g.pairs, s = g.s, b = c.in(1).as<BFloat16>()](void* to) {
+                 pack_b(*pairs, s, b, static_cast<float*>(to));
                }));
   g.tile_m = std::clamp<int64_t>(g.s.m, 1, kTileM);
   g.lanes = tile_lanes(c, g.s.batches() * g.tiles_m() * g.tiles_n());
@@ -146,7 +149,7 @@ template <class T>
 std::pair<int64_t, int64_t> operand(const GemmHalf& g, int64_t lines, int64_t k, const T* from,
                                     int64_t line_step, int64_t k_step, float* to) {
   if constexpr (std::is_same_v<T, BFloat16>)
-    if (g.in_pairs) return pair_lines(lines, k, from, line_step, k_step, to);
+    if (g.pairs) return pair_lines(*g.pairs, lines, k, from, line_step, k_step, to);
   return widen(*g.half, lines, k, from, line_step, k_step, to);
 }
 
@@ -162,10 +165,10 @@ void run_tile(const GemmHalf& g, int64_t index, float* memory, const T* a, const
   const int64_t rows = std::min(g.tile_m, s.m - i0), columns = std::min(kTileN, s.n - j0);
   a += s.a_offset(batch) + i0 * s.a_row;
   b += s.b_offset(batch) + j0 * s.b_col;
-  const int64_t most = g.in_pairs ? 2 * kDepthPiece : kDepthPiece;
+  const int64_t most = g.pairs ? 2 * kDepthPiece : kDepthPiece;
   for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += most) {
     const int64_t numbers = std::min(most, s.k - k0),
-                  piece = g.in_pairs ? pairs_of(numbers) : numbers;
+                  piece = g.pairs ? g.pairs->pairs_of(numbers) : numbers;
     const float* panels = slot.panels;
     if (g.packed_b) {
       panels = g.packed_b + k0 / 2 * ceil_div(s.n, int64_t{nr}) * nr + j0 * piece;
@@ -176,21 +179,18 @@ void run_tile(const GemmHalf& g, int64_t index, float* memory, const T* a, const
     }
     const auto [a_row, a_col] =
         operand(g, rows, numbers, a + k0 * s.a_col, s.a_row, s.a_col, slot.a);
-    for (int64_t j = 0; j < columns; j += nr) {
-      int count;
-      for (int64_t i = 0; i < rows; i += count) {
-        count = block_rows(rows - i, g.table->mr);
-        g.table->block({.rows = count,
-                        .k = piece,
-                        .a = slot.a + i * a_row,
-                        .a_row = a_row,
-                        .a_col = a_col,
-                        .y = slot.y + i * kTileN + j,
-                        .y_row = kTileN,
-                        .add = k0 > 0},
-                       static_cast<int>(std::min<int64_t>(nr, columns - j)), panels + j * piece);
-      }
-    }
+    g.table->sweep({.rows = rows,
+                    .columns = columns,
+                    .k = piece,
+                    .left = rows,
+                    .a = slot.a,
+                    .a_row = a_row,
+                    .a_col = a_col,
+                    .panels = panels,
+                    .panel_step = piece * nr,
+                    .y = slot.y,
+                    .y_row = kTileN,
+                    .add = k0 > 0});
   }
   const int64_t offset = (batch * s.m + i0) * s.n + j0;
   if (bias) g.half->widen(columns, bias + j0, slot.bias);

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to the sums of a block of gemm.h: the epilogue, and the store. Included once for every
+// instruction set, as kernels/simd/simd.h describes.
+#if defined(HG_KERNELS_GEMM_FINISH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HG_KERNELS_GEMM_FINISH_INL_H_
+#undef HG_KERNELS_GEMM_FINISH_INL_H_
+#else
+#define HG_KERNELS_GEMM_FINISH_INL_H_
+#endif
+
+#include <array>
+#include <utility>
+
+#include "hwy/highway.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/pointwise/activation-inl.h"
+#include "kernels/simd/rows-inl.h"
+#include "lib/table/holds.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+
+// relu or relu6; NaN stays NaN.
+HWY_INLINE V clamped(V x, bool has_high) {
+  const D d;
+  const V low = hn::Zero(d), high = hn::Set(d, 6.0f);
+  x = hn::IfThenElse(hn::Lt(x, low), low, x);
+  return has_high ? hn::IfThenElse(hn::Gt(x, high), high, x) : x;
+}
+
+// Adds and finishes the sums of a block, and stores the `valid` columns of each vector. sums holds
+// the vectors row by row. at: the columns of the vectors.
+HWY_NOINLINE void store_edge(const Block& block, const float* sums, int vectors, const int64_t* at,
+                             const int* valid) {
+  const D d;
+  const Epilogue none;
+  const Epilogue& e = block.epilogue != nullptr ? *block.epilogue : none;
+  const bool clamps = is_clamp(e.activation) && e.activation != Activation::none;
+  V bias[2];
+  for (int v = 0; v < vectors && e.column_bias != nullptr; ++v)
+    bias[v] = load_part(d, e.column_bias + at[v], valid[v]);
+  for (int i = 0; i < block.rows; ++i)
+    for (int v = 0; v < vectors; ++v, sums += kLanes) {
+      const int64_t offset = i * block.y_row + at[v];
+      V x = hn::Load(d, sums);
+      if (block.add) x = hn::Add(load_part(d, block.y + offset, valid[v]), x);
+      if (e.row_bias != nullptr) x = hn::Add(x, hn::Set(d, e.row_bias[i]));
+      if (e.column_bias != nullptr) x = hn::Add(x, bias[v]);
+      if (e.residual != nullptr) x = hn::Add(x, load_part(d, e.residual + offset, valid[v]));
+      if (clamps) x = clamped(x, e.activation == Activation::relu6);
+      store_part(d, x, valid[v], block.y + offset);
+    }
+}
+
+// A pointer that the compiler cannot analyze, so that it makes no separate loop for null. This
+// costs no time next to the rest, and programs are smaller.
+HWY_INLINE const float* opaque(const float* p) {
+  asm volatile("" : "+r"(p));
+  return p;
+}
+
+template <Activation kActivation>
+HWY_NOINLINE void finish_with(int64_t rows, int64_t columns, const Epilogue& e, float* y,
+                              int64_t y_row) {
+  const D d;
+  const auto term = [](const float* p) { return is_clamp(kActivation) ? p : opaque(p); };
+  for (int64_t i = 0; i < rows; ++i) {
+    float* row = y + i * y_row;
+    const float* residual = e.residual ? e.residual + i * y_row : nullptr;
+    const V row_bias = hn::Set(d, e.row_bias ? e.row_bias[i] : 0.0f);
+    int64_t j = 0;
+    for (; j + kLanes <= columns; j += kLanes) {
+      V x = hn::LoadU(d, row + j);
+      if (term(e.row_bias)) x = hn::Add(x, row_bias);
+      if (const float* bias = term(e.column_bias)) x = hn::Add(x, hn::LoadU(d, bias + j));
+      if (const float* more = term(residual)) x = hn::Add(x, hn::LoadU(d, more + j));
+      hn::StoreU(Activated<kActivation>()(x), d, row + j);
+    }
+    if (j == columns) continue;
+    HWY_ALIGN float edge[kLanes] = {};
+    for (int64_t t = j; t < columns; ++t) {
+      float x = row[t];
+      if (term(e.row_bias)) x += e.row_bias[i];
+      if (term(e.column_bias)) x += e.column_bias[t];
+      if (term(residual)) x += residual[t];
+      edge[t - j] = x;
+    }
+    hn::Store(Activated<kActivation>()(hn::Load(d, edge)), d, edge);
+    for (int64_t t = j; t < columns; ++t) row[t] = edge[t - j];
+  }
+}
+
+using Finish = void (*)(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row);
+template <Activation kActivation>
+constexpr Finish finish_of() {
+  if constexpr (holds(kActivation))
+    return finish_with<kActivation>;
+  else
+    return nullptr;
+}
+template <int... kIndex>
+constexpr std::array<Finish, sizeof...(kIndex)> finishes(std::integer_sequence<int, kIndex...>) {
+  return {finish_of<static_cast<Activation>(kIndex)>()...};
+}
+constexpr auto kFinish = finishes(std::make_integer_sequence<int, kActivationCount>());
+
+HWY_NOINLINE void finish(int64_t rows, int64_t columns, const Epilogue& given, float* y,
+                         int64_t y_row) {
+  Epilogue e = given;
+  // Consecutive rows that do not fill vectors are treated as one.
+  if (y_row == columns && columns < kLanes && !e.column_bias) {
+    if (e.row_bias)
+      finish_with<Activation::none>(rows, columns, {.row_bias = e.row_bias}, y, y_row);
+    e.row_bias = nullptr;
+    columns *= rows;
+    rows = 1;
+  }
+  if (!e.empty()) kFinish[static_cast<size_t>(e.activation)](rows, columns, e, y, y_row);
+}
+
+// Only the activation, for a few whole vectors in each row: constants stay in registers.
+template <Activation kActivation>
+void activate_rows(int rows, int vectors, float* y, int64_t y_row) {
+  const D d;
+  for (int i = 0; i < rows; ++i, y += y_row)
+    for (int v = 0; v < vectors; ++v)
+      hn::StoreU(Activated<kActivation>()(hn::LoadU(d, y + v * kLanes)), d, y + v * kLanes);
+}
+using Activate = void (*)(int rows, int vectors, float* y, int64_t y_row);
+template <Activation kActivation>
+constexpr Activate activate_of() {
+  if constexpr (holds(kActivation) && !is_clamp(kActivation))
+    return activate_rows<kActivation>;
+  else
+    return nullptr;
+}
+template <int... kIndex>
+constexpr std::array<Activate, sizeof...(kIndex)> activates(std::integer_sequence<int, kIndex...>) {
+  return {activate_of<static_cast<Activation>(kIndex)>()...};
+}
+constexpr auto kActivate = activates(std::make_integer_sequence<int, kActivationCount>());
+
+// The operations that the block itself does not apply, while its elements are still in the
+// first-level cache.
+HWY_INLINE void activate_block(const Block& block, int64_t at, int columns) {
+  if (block.epilogue == nullptr || is_clamp(block.epilogue->activation)) return;
+  const auto activation = static_cast<size_t>(block.epilogue->activation);
+  if (columns % kLanes == 0)
+    return kActivate[activation](block.rows, columns / kLanes, block.y + at, block.y_row);
+  finish(block.rows, columns, {.activation = block.epilogue->activation}, block.y + at,
+         block.y_row);
+}
+
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of pairs of bf16 in tiles of AMX, for PairTable. Blocks of 32 rows and 32 columns pass
+// through memory, where they are finished. Included once for every instruction set.
+#if defined(HG_KERNELS_GEMM_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HG_KERNELS_GEMM_TILES_INL_H_
+#undef HG_KERNELS_GEMM_TILES_INL_H_
+#else
+#define HG_KERNELS_GEMM_TILES_INL_H_
+#endif
+
+#include <algorithm>
+
+#include "kernels/gemm/gemm_finish-inl.h"
+#include "kernels/gemm/gemm_pack-inl.h"
+#include "kernels/simd/amx-inl.h"
+
+#if defined(HG_HAS_TILES)
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+
+constexpr int kTileMr = 2 * kTileRows;
+static_assert(kNr * 4 == 2 * kTileRowBytes && kPairsOfTile * 4 == kTileRowBytes);
+
+// sums[16 kRows, 16 kColumns] of rows of a, and of a panel.
+template <int kRows, int kColumns>
+void tile_sums(const Sweep& s, const float* a, int64_t a_row, int64_t a_step, const float* panel,
+               float* sums) {
+  using Block = TileBlock<TileNumbers::bf16, kRows, kColumns>;
+  Block::clear();
+  Block::add(s.k / kPairsOfTile, reinterpret_cast<const char*>(a), a_row * 4, a_step * 4,
+             reinterpret_cast<const char*>(panel), kNr * 4, kPairsOfTile * kNr * 4);
+  Block::store(sums, kColumns * kTileRowBytes);
+}
+
+void tile_sweep(const Sweep& s) {
+  using Sums = void (*)(const Sweep&, const float*, int64_t, int64_t, const float*, float*);
+  static constexpr Sums kSums[2][2] = {{tile_sums<1, 1>, tile_sums<1, 2>},
+                                       {tile_sums<2, 1>, tile_sums<2, 2>}};
+  static constexpr int64_t kAt[2] = {0, kLanes};
+  alignas(64) float sums[kTileMr * kNr];
+  begin_tiles();
+  Block b = {.k = s.k, .y_row = s.y_row, .add = s.add};
+  Epilogue e;
+  if (s.epilogue != nullptr) b.epilogue = &e;
+  const float* panel = s.panels;
+  for (int64_t j = 0; j < s.columns; j += kNr, panel += s.panel_step) {
+    const int columns = static_cast<int>(std::min<int64_t>(kNr, s.columns - j));
+    const int vectors = columns > kLanes ? 2 : 1;
+    const int valid[2] = {std::min(columns, kLanes), columns - kLanes};
+    const float* a = s.a;
+    for (int64_t i = 0; i < s.rows; i += b.rows) {
+      b.rows = block_rows(s.left - i, kTileMr);
+      const int64_t packed = tile_rows(b.rows) * kPairsOfTile;
+      kSums[b.rows > kTileRows][vectors - 1](s, a, s.is_packed ? kPairsOfTile : s.a_row,
+                                             s.is_packed ? packed : kPairsOfTile, panel, sums);
+      a += s.is_packed ? tile_rows(b.rows) * s.k : b.rows * s.a_row;
+      b.y = s.y + i * s.y_row + j;
+      if (s.epilogue != nullptr) {
+        e = *s.epilogue;
+        if (e.row_bias) e.row_bias += i;
+        if (e.column_bias) e.column_bias += j;
+        if (e.residual) e.residual += i * s.y_row + j;
+      }
+      store_edge(b, sums, vectors, kAt, valid);
+      activate_block(b, 0, columns);
+    }
+  }
+  end_tiles();
+}
+
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
+#endif
