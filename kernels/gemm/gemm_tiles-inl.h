@@ -25,16 +25,17 @@ static_assert(kNr * 4 == 2 * kTileRowBytes && kPairsOfTile * 4 == kTileRowBytes)
 // sums[16 kRows, 16 kColumns] of rows of a, and of a panel.
 template <int kRows, int kColumns>
 void tile_sums(const Sweep& s, const float* a, int64_t a_row, int64_t a_step, const float* panel,
-               float* sums) {
+               TilePrefetch next, float* sums) {
   using Block = TileBlock<TileNumbers::bf16, kRows, kColumns>;
   Block::clear();
   Block::add(s.k / kPairsOfTile, reinterpret_cast<const char*>(a), a_row * 4, a_step * 4,
-             reinterpret_cast<const char*>(panel), kNr * 4, kPairsOfTile * kNr * 4);
+             reinterpret_cast<const char*>(panel), kNr * 4, kPairsOfTile * kNr * 4, next);
   Block::store(sums, kColumns * kTileRowBytes);
 }
 
 void tile_sweep(const Sweep& s) {
-  using Sums = void (*)(const Sweep&, const float*, int64_t, int64_t, const float*, float*);
+  using Sums = void (*)(const Sweep&, const float*, int64_t, int64_t, const float*,
+                        TilePrefetch, float*);
   static constexpr Sums kSums[2][2] = {{tile_sums<1, 1>, tile_sums<1, 2>},
                                        {tile_sums<2, 1>, tile_sums<2, 2>}};
   static constexpr int64_t kAt[2] = {0, kLanes};
@@ -43,17 +44,25 @@ void tile_sweep(const Sweep& s) {
   Block b = {.k = s.k, .y_row = s.y_row, .add = s.add};
   Epilogue e;
   if (s.epilogue != nullptr) b.epilogue = &e;
+  const int64_t blocks = (s.rows + kTileMr - 1) / kTileMr;
   const float* panel = s.panels;
   for (int64_t j = 0; j < s.columns; j += kNr, panel += s.panel_step) {
     const int columns = static_cast<int>(std::min<int64_t>(kNr, s.columns - j));
     const int vectors = columns > kLanes ? 2 : 1;
     const int valid[2] = {std::min(columns, kLanes), columns - kLanes};
     const float* a = s.a;
+    // Each block brings a part of the next panel.
+    TilePrefetch next;
+    if (j + kNr < s.columns) {
+      next.at = reinterpret_cast<const char*>(panel + s.panel_step);
+      next.lines = (kPairsOfTile * kNr * 4 / 64 + blocks - 1) / blocks;
+    }
     for (int64_t i = 0; i < s.rows; i += b.rows) {
       b.rows = block_rows(s.left - i, kTileMr);
       const int64_t packed = tile_rows(b.rows) * kPairsOfTile;
       kSums[b.rows > kTileRows][vectors - 1](s, a, s.is_packed ? kPairsOfTile : s.a_row,
-                                             s.is_packed ? packed : kPairsOfTile, panel, sums);
+                                             s.is_packed ? packed : kPairsOfTile, panel, next, sums);
+      next.at += s.k / kPairsOfTile * next.lines * 64;
       a += s.is_packed ? tile_rows(b.rows) * s.k : b.rows * s.a_row;
       b.y = s.y + i * s.y_row + j;
       if (s.epilogue != nullptr) {

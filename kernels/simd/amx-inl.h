@@ -65,6 +65,12 @@ HWY_INLINE void add_tile_product() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
 }
 
+// What the products of a block bring to the second-level cache meanwhile: some lines in each step.
+struct TilePrefetch {
+  const char* at = nullptr;
+  int64_t lines = 0;
+};
+
 // kRows x kColumns tiles of sums, one or two each. Tiles 0 to 3 hold them, row by row.
 template <TileNumbers kNumbers, int kRows, int kColumns>
 struct TileBlock {
@@ -78,8 +84,11 @@ struct TileBlock {
   // Adds `steps` products along k. a and b: the first tiles, with the distance of their rows, which
   // should be multiples of 64 bytes; `step`: of the next tile along k.
   static HWY_INLINE void add(int64_t steps, const char* a, int64_t a_row, int64_t a_step,
-                             const char* b, int64_t b_row, int64_t b_step) {
+                             const char* b, int64_t b_row, int64_t b_step,
+                             TilePrefetch next = {}) {
     for (; steps > 0; --steps, a += a_step, b += b_step) {
+      for (int64_t line = 0; line < next.lines; ++line, next.at += 64)
+        __builtin_prefetch(next.at, 0, 2);
       load_tile<4>(a, a_row);
       load_tile<6>(b, b_row);
       add_tile_product<kNumbers, 0, 4, 6>();
