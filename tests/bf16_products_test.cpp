@@ -61,6 +61,7 @@ class Bf16Product : test::Chance {
       SCOPED_TRACE(to_string(isa));
       limit_isa(isa);
       has_pairs_ = kernels::pair_table() != nullptr;
+      conv_ = is_conv && isa == Isa::avx512_amx && fits_tiles() && chance(70) ? "tiles" : "gemm";
       const std::vector<float> got = answer(1);
       EXPECT_EQ(test::bits(got), test::bits(answer(2 + static_cast<int>(below(3)))));
       if (is_conv)
@@ -144,7 +145,7 @@ class Bf16Product : test::Chance {
                              {.threads = threads,
                               .precision = dtype_ == bf16 ? Precision::f32 : Precision::bf16,
                               .disabled_passes = {"*"},
-                              .kernels = {"conv=gemm", "linear=" + kernel, "matmul=" + kernel}}));
+                              .kernels = {"conv=" + conv_, "linear=" + kernel, "matmul=" + kernel}}));
     const TensorData input = data_of(x_, x_shape_), weight = data_of(w_, w_shape_);
     EXPECT_TRUE(session.set_input(0, input.tensor).ok());
     if (!is_constant_) {
@@ -153,6 +154,13 @@ class Bf16Product : test::Chance {
     must(session.run());
     const Tensor y = must(session.output(0));
     return {y.as<float>(), y.as<float>() + y.count()};
+  }
+
+  // Whether the kernel for tiles accepts the convolution.
+  bool fits_tiles() const {
+    const int64_t group_c = w_shape_[1];
+    return x_shape_.count() > 0 && group_c > 1 && group_c * kernel_[0] * kernel_[1] >= 16 &&
+           out_[0] * out_[1] >= 8;
   }
 
   // Without instructions for bf16, only weights are rounded.
@@ -214,6 +222,7 @@ class Bf16Product : test::Chance {
 
   Sizes x_shape_, w_shape_;
   DType dtype_ = f32;        // bf16: of all values
+  std::string conv_ = "gemm";
   bool is_constant_ = true;  // w
   bool is_linear_ = false, is_turned_ = false, has_pairs_ = false;
   int64_t groups_ = 1, kernel_[2], stride_[2], padding_[2], dilation_[2], in_[2], out_[2];

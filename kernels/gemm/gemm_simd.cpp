@@ -381,12 +381,12 @@ void spread_pairs(int64_t columns, const float* even, const float* odd, float* t
   const V none = hn::Zero(d);
   for (; columns >= kNr; columns -= kNr, even += kNr, to += panel_step) {
     for (int v = 0; v < kNr; v += kLanes)
-      hn::Store(paired(hn::LoadU(d, even + v), odd ? hn::LoadU(d, odd + v) : none), d, to + v);
+      hn::StoreU(paired(hn::LoadU(d, even + v), odd ? hn::LoadU(d, odd + v) : none), d, to + v);
     if (odd) odd += kNr;
   }
   for (int v = 0; columns > 0 && v < kNr; v += kLanes) {
     const int valid = static_cast<int>(std::clamp<int64_t>(columns - v, 0, kLanes));
-    hn::Store(paired(load_part(d, even + v, valid), odd ? load_part(d, odd + v, valid) : none), d,
+    hn::StoreU(paired(load_part(d, even + v, valid), odd ? load_part(d, odd + v, valid) : none), d,
               to + v);
   }
 }

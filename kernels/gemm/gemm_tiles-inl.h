@@ -44,35 +44,59 @@ void tile_sweep(const Sweep& s) {
   Block b = {.k = s.k, .y_row = s.y_row, .add = s.add};
   Epilogue e;
   if (s.epilogue != nullptr) b.epilogue = &e;
-  const int64_t blocks = (s.rows + kTileMr - 1) / kTileMr;
-  const float* panel = s.panels;
-  for (int64_t j = 0; j < s.columns; j += kNr, panel += s.panel_step) {
+  const auto add_block = [&](int64_t i, int rows, const float* a, int64_t j, const float* panel,
+                             TilePrefetch next) HWY_ATTR {
     const int columns = static_cast<int>(std::min<int64_t>(kNr, s.columns - j));
     const int vectors = columns > kLanes ? 2 : 1;
     const int valid[2] = {std::min(columns, kLanes), columns - kLanes};
-    const float* a = s.a;
-    // Each block brings a part of the next panel.
-    TilePrefetch next;
-    if (j + kNr < s.columns) {
-      next.at = reinterpret_cast<const char*>(panel + s.panel_step);
-      next.lines = (kPairsOfTile * kNr * 4 / 64 + blocks - 1) / blocks;
+    kSums[rows > kTileRows][vectors - 1](
+        s, a, s.is_packed ? kPairsOfTile : s.a_row,
+        s.is_packed ? tile_rows(rows) * kPairsOfTile : kPairsOfTile, panel, next, sums);
+    b.rows = rows;
+    b.y = s.y + i * s.y_row + j;
+    if (s.epilogue != nullptr) {
+      e = *s.epilogue;
+      if (e.row_bias) e.row_bias += i;
+      if (e.column_bias) e.column_bias += j;
+      if (e.residual) e.residual += i * s.y_row + j;
     }
-    for (int64_t i = 0; i < s.rows; i += b.rows) {
-      b.rows = block_rows(s.left - i, kTileMr);
-      const int64_t packed = tile_rows(b.rows) * kPairsOfTile;
-      kSums[b.rows > kTileRows][vectors - 1](s, a, s.is_packed ? kPairsOfTile : s.a_row,
-                                             s.is_packed ? packed : kPairsOfTile, panel, next, sums);
-      next.at += s.k / kPairsOfTile * next.lines * 64;
-      a += s.is_packed ? tile_rows(b.rows) * s.k : b.rows * s.a_row;
-      b.y = s.y + i * s.y_row + j;
-      if (s.epilogue != nullptr) {
-        e = *s.epilogue;
-        if (e.row_bias) e.row_bias += i;
-        if (e.column_bias) e.column_bias += j;
-        if (e.residual) e.residual += i * s.y_row + j;
+    store_edge(b, sums, vectors, kAt, valid);
+    activate_block(b, 0, columns);
+  };
+  const auto a_step = [&](int rows) {
+    return s.is_packed ? tile_rows(rows) * s.k : rows * s.a_row;
+  };
+  // What comes from memory is read once, and a part of the next block or panel with each product.
+  const int64_t steps = s.k / kPairsOfTile;
+  int rows = 0;
+  if (s.is_packed && s.rows > s.columns) {
+    const int64_t panels = (s.columns + kNr - 1) / kNr;
+    const float* a = s.a;
+    for (int64_t i = 0; i < s.rows; i += rows, a += a_step(rows)) {
+      rows = block_rows(s.left - i, kTileMr);
+      TilePrefetch next;
+      if (i + rows < s.rows) {
+        next.at = reinterpret_cast<const char*>(a + a_step(rows));
+        next.lines = (kTileMr + panels - 1) / panels;
       }
-      store_edge(b, sums, vectors, kAt, valid);
-      activate_block(b, 0, columns);
+      for (int64_t j = 0; j < s.columns; j += kNr, next.at += steps * next.lines * 64)
+        add_block(i, rows, a, j, s.panels + j / kNr * s.panel_step, next);
+    }
+  } else {
+    const int64_t blocks = (s.rows + kTileMr - 1) / kTileMr;
+    const float* panel = s.panels;
+    for (int64_t j = 0; j < s.columns; j += kNr, panel += s.panel_step) {
+      TilePrefetch next;
+      if (j + kNr < s.columns) {
+        next.at = reinterpret_cast<const char*>(panel + s.panel_step);
+        next.lines = (kNr * 4 * kPairsOfTile / 64 + blocks - 1) / blocks;
+      }
+      const float* a = s.a;
+      for (int64_t i = 0; i < s.rows; i += rows, a += a_step(rows),
+                   next.at += steps * next.lines * 64) {
+        rows = block_rows(s.left - i, kTileMr);
+        add_block(i, rows, a, j, panel, next);
+      }
     }
   }
   end_tiles();
