@@ -30,26 +30,50 @@ HWY_INLINE V clamped(V x, bool has_high) {
 
 // Adds and finishes the sums of a block, and stores the `valid` columns of each vector. sums holds
 // the vectors row by row. at: the columns of the vectors.
-HWY_NOINLINE void store_edge(const Block& block, const float* sums, int vectors, const int64_t* at,
+template <int kVectors>
+HWY_NOINLINE void store_edge(const Block& block, const float* sums, const int64_t* at,
                              const int* valid) {
   const D d;
   const Epilogue none;
   const Epilogue& e = block.epilogue != nullptr ? *block.epilogue : none;
   const bool clamps = is_clamp(e.activation) && e.activation != Activation::none;
-  V bias[2];
-  for (int v = 0; v < vectors && e.column_bias != nullptr; ++v)
-    bias[v] = load_part(d, e.column_bias + at[v], valid[v]);
-  for (int i = 0; i < block.rows; ++i)
-    for (int v = 0; v < vectors; ++v, sums += kLanes) {
-      const int64_t offset = i * block.y_row + at[v];
-      V x = hn::Load(d, sums);
-      if (block.add) x = hn::Add(load_part(d, block.y + offset, valid[v]), x);
-      if (e.row_bias != nullptr) x = hn::Add(x, hn::Set(d, e.row_bias[i]));
-      if (e.column_bias != nullptr) x = hn::Add(x, bias[v]);
-      if (e.residual != nullptr) x = hn::Add(x, load_part(d, e.residual + offset, valid[v]));
-      if (clamps) x = clamped(x, e.activation == Activation::relu6);
-      store_part(d, x, valid[v], block.y + offset);
+  const bool has_high = e.activation == Activation::relu6;
+  V bias[kVectors];
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; ++v)
+    bias[v] = e.column_bias ? load_part(d, e.column_bias + at[v], valid[v]) : hn::Zero(d);
+  const float* residual = e.residual;
+  float* y = block.y;
+  for (int i = 0; i < block.rows; ++i, y += block.y_row, sums += kVectors * kLanes) {
+    V x[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) x[v] = hn::Load(d, sums + v * kLanes);
+    if (block.add) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) x[v] = hn::Add(load_part(d, y + at[v], valid[v]), x[v]);
     }
+    if (e.row_bias != nullptr) {
+      const V each = hn::Set(d, e.row_bias[i]);
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) x[v] = hn::Add(x[v], each);
+    }
+    if (e.column_bias != nullptr) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) x[v] = hn::Add(x[v], bias[v]);
+    }
+    if (residual != nullptr) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v)
+        x[v] = hn::Add(x[v], load_part(d, residual + at[v], valid[v]));
+      residual += block.y_row;
+    }
+    if (clamps) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) x[v] = clamped(x[v], has_high);
+    }
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) store_part(d, x[v], valid[v], y + at[v]);
+  }
 }
 
 // A pointer that the compiler cannot analyze, so that it makes no separate loop for null. This

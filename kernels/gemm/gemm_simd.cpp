@@ -171,7 +171,7 @@ void block_of(const Block& block, const Source& source, const int64_t* at, const
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v)
         hn::Store(sums[i][v], d, edge + (i * kVectors + v) * kLanes);
-    store_edge(block, edge, kVectors, at, valid);
+    store_edge<kVectors>(block, edge, at, valid);
   }
 }
 

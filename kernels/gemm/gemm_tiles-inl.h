@@ -60,7 +60,7 @@ void tile_sweep(const Sweep& s) {
       if (e.column_bias) e.column_bias += j;
       if (e.residual) e.residual += i * s.y_row + j;
     }
-    store_edge(b, sums, vectors, kAt, valid);
+    vectors == 2 ? store_edge<2>(b, sums, kAt, valid) : store_edge<1>(b, sums, kAt, valid);
     activate_block(b, 0, columns);
   };
   const auto a_step = [&](int rows) {

@@ -534,12 +534,16 @@ void run(const RunContext& c) noexcept {
           if (by_row) f.scale += at;
           char* const to = y + (image * s.o + at) * size * y_size;
           if (quads) {
-            const QuadPlaces places = {.whole = g.quads.whole,
-                                       .more = g.quads.more[at],
-                                       .offset = g.offset.data(),
-                                       .index = g.quads.again.data() + g.quads.more_at[at]};
             const auto* const block =
                 reinterpret_cast<const int8_t*>(packed + g.data_at()) + g.quads.at[at];
+            const bool is_last = o + count == g.first_o[part + 1];
+            const QuadPlaces places = {
+                .whole = g.quads.whole,
+                .more = g.quads.more[at],
+                .offset = g.offset.data(),
+                .index = g.quads.again.data() + g.quads.more_at[at],
+                .next = is_last ? nullptr : block + g.quads.at[at + count] - g.quads.at[at],
+                .next_bytes = is_last ? 0 : g.column_bytes() * count};
             if (to_bytes)
               g.table->quad_bytes(count, most, places, block, quad_columns, panel_step, f,
                                   reinterpret_cast<uint8_t*>(to) + first, size);

@@ -30,6 +30,9 @@ struct QuadPlaces {
   int64_t whole = 0, more = 0;
   const int32_t* offset = nullptr;  // of the places
   const int32_t* index = nullptr;   // [more]
+  // What tiles bring to the second-level cache meanwhile.
+  const void* next = nullptr;
+  int64_t next_bytes = 0;
 };
 
 // A depthwise convolution of bytes: in each line, y[j] = the sum over t of the four bytes

@@ -26,17 +26,28 @@ constexpr int kTileMr = 2 * kTileRows;
 constexpr int64_t kPanelRow = kNr * 4;  // bytes of a quad of each column
 static_assert(kPanelRow == 2 * kTileRowBytes && kQuadsOfTile * 4 == kTileRowBytes);
 
+HWY_INLINE int64_t tile_steps(const QuadPlaces& places) {
+  return (places.whole + kQuadsOfTile - 1) / kQuadsOfTile;
+}
+// A part of `next` with each step of the panels of a product.
+HWY_INLINE TilePrefetch prefetch_of(const QuadPlaces& places, int64_t columns) {
+  const int64_t steps = tile_steps(places) * ((columns + kNr - 1) / kNr);
+  return {static_cast<const char*>(places.next), (places.next_bytes / 64 + steps - 1) / steps};
+}
+
 // The sums of a block of rows and a panel, in kTileMr rows at `to`.
 template <int kRows, int kColumns>
-void tile_sums(const QuadPlaces& places, const int8_t* a, const uint8_t* x, int32_t* to,
-               int64_t to_row) {
+void tile_sums(const QuadPlaces& places, const int8_t* a, const uint8_t* x, TilePrefetch& next,
+               int32_t* to, int64_t to_row) {
   using Block = TileBlock<TileNumbers::bytes, kRows, kColumns>;
   constexpr int64_t kStep = kRows * kTileBytes;
-  const int64_t steps = (places.whole + kQuadsOfTile - 1) / kQuadsOfTile;
+  const int64_t steps = tile_steps(places);
   const char* const left = reinterpret_cast<const char*>(a);
   const char* const panel = reinterpret_cast<const char*>(x);
   Block::clear();
-  Block::add(steps, left, kTileRowBytes, kStep, panel, kPanelRow, kTileRows * kPanelRow);
+  Block::add(steps, left, kTileRowBytes, kStep, panel, kPanelRow, kTileRows * kPanelRow,
+             next);
+  next.at += steps * next.lines * 64;
   for (int64_t first = 0; first < places.more; first += kQuadsOfTile) {
     alignas(64) char again[kTileRows * kPanelRow];
     const int64_t count = std::min<int64_t>(kQuadsOfTile, places.more - first);
@@ -49,8 +60,8 @@ void tile_sums(const QuadPlaces& places, const int8_t* a, const uint8_t* x, int3
   Block::store(to, to_row * 4);
 }
 
-using TileSums = void (*)(const QuadPlaces& places, const int8_t* a, const uint8_t* x, int32_t* to,
-                          int64_t to_row);
+using TileSums = void (*)(const QuadPlaces& places, const int8_t* a, const uint8_t* x,
+                          TilePrefetch& next, int32_t* to, int64_t to_row);
 HWY_INLINE TileSums tile_sums_of(int rows, int64_t columns) {
   static constexpr TileSums kSums[2][2] = {{tile_sums<1, 1>, tile_sums<1, 2>},
                                            {tile_sums<2, 1>, tile_sums<2, 2>}};
@@ -60,14 +71,15 @@ HWY_INLINE TileSums tile_sums_of(int rows, int64_t columns) {
 void tile_quad_sums(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
                     const uint8_t* x, int64_t x_step, int32_t* sums, int64_t sums_row) {
   const bool is_whole = rows % kTileRows == 0;
+  TilePrefetch next = prefetch_of(places, columns);
   alignas(64) int32_t part[kTileMr * kNr];
   for (; columns > 0; columns -= kNr, x += x_step, sums += kNr) {
     const TileSums sum = tile_sums_of(rows, columns);
     if (is_whole) {
-      sum(places, a, x, sums, sums_row);
+      sum(places, a, x, next, sums, sums_row);
       continue;
     }
-    sum(places, a, x, part, kNr);
+    sum(places, a, x, next, part, kNr);
     const int64_t count = columns > kLanes ? kNr : kLanes;
     for (int i = 0; i < rows; ++i)
       for (int64_t j = 0; j < count; j += kLanes)
@@ -79,17 +91,20 @@ void tile_quad_bytes(int rows, int64_t columns, const QuadPlaces& places, const 
                      const uint8_t* x, int64_t x_step, const IntegerFinish& f, uint8_t* y,
                      int64_t y_row) {
   const AsBytes as_bytes(f);
+  TilePrefetch next = prefetch_of(places, columns);
   alignas(64) int32_t part[kTileMr * kNr];
   for (; columns > 0; columns -= kNr, x += x_step, y += kNr) {
-    tile_sums_of(rows, columns)(places, a, x, part, kNr);
+    tile_sums_of(rows, columns)(places, a, x, next, part, kNr);
     for (int i = 0; i < rows; ++i) {
       const auto scale = hn::Set(DF(), f.scale[f.scale_by_row ? i : 0]);
       const V32 start = hn::Set(D32(), f.row_add[i]);
-      for (int64_t j = 0; j < std::min<int64_t>(columns, kNr); j += kLanes) {
-        const V32 sum = hn::Add(hn::Load(D32(), part + i * kNr + j), start);
-        store_low_bytes(as_bytes.in_lanes(hn::Mul(hn::ConvertTo(DF(), sum), scale)), columns - j,
-                        y + i * y_row + j);
-      }
+      const auto vector = [&](int64_t at) HWY_ATTR {
+        const V32 sum = hn::Add(hn::Load(D32(), part + i * kNr + at), start);
+        return as_bytes.in_lanes(hn::Mul(hn::ConvertTo(DF(), sum), scale));
+      };
+      store_low_bytes(vector(0), columns, y + i * y_row);
+      if (columns > kLanes)
+        store_low_bytes(vector(kLanes), columns - kLanes, y + i * y_row + kLanes);
     }
   }
 }
