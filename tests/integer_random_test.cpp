@@ -222,6 +222,10 @@ class ConvCase : public Case {
       dilation[d] = chance(75) ? 1 : 1 + below(4);
       begin[d] = chance(60) ? dilation[d] * (kernel[d] / 2) : below(7);
       end[d] = even ? begin[d] : below(7);
+      if (d == 0 && chance(40)) {  // images, but perhaps with padding after them
+        in[d] = kernel[d] = 1;
+        begin[d] = 0;
+      }
       const int64_t room = in[d] + begin[d] + end[d] - dilation[d] * (kernel[d] - 1) - 1;
       if (room < 0) return;
       out[d] = room / stride[d] + 1;

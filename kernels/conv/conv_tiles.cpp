@@ -64,7 +64,8 @@ bool accepts(const PrepareContext& c) {
     return false;
   const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   return s.group_c() > 1 && s.group_c() * s.kernel_size() >= kLeastDepth &&
-         s.out_size() >= kLeastPixels && s.in[0] == 1 && s.kernel[0] == 1 && s.padding[0] == 0;
+         s.out_size() >= kLeastPixels && s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 &&
+         s.padding[0] == 0;
 }
 
 void pack_weight(const ConvTiles& g, const float* weight, float* to) {

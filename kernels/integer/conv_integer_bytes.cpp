@@ -94,7 +94,7 @@ bool takes_depthwise_bytes(const PrepareContext& c) {
   const ConvShape s = conv_integer_shape(c);
   const DType to = c.out(0).dtype;
   if (integer_table().depthwise_bytes == nullptr || s.group_c() != 1 || s.groups == 1 ||
-      s.in[0] != 1 || s.kernel[0] != 1 || s.padding[0] != 0 || s.stride[2] > 2 ||
+      s.in[0] != 1 || s.out[0] != 1 || s.kernel[0] != 1 || s.padding[0] != 0 || s.stride[2] > 2 ||
       s.dilation[2] != 1 || c.out(0).count() == 0 || !c.has(5) ||
       (to != DType::u8 && to != DType::i8))
     return false;

@@ -34,7 +34,7 @@ struct Depthwise {
 
 bool accepts(const PrepareContext& c) {
   const ConvShape s = conv_integer_shape(c);
-  return s.group_c() == 1 && s.groups > 1 && s.in[0] == 1 && s.kernel[0] == 1 &&
+  return s.group_c() == 1 && s.groups > 1 && s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 &&
          s.padding[0] == 0 && s.stride[2] <= 2 && c.out(0).count() > 0;
 }
 
