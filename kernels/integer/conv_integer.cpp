@@ -399,12 +399,12 @@ void copy_pieces(const uint8_t* from, const Piece* pieces, int64_t count, uint8_
 // Panels of the columns of planes of four channels.
 void copy_panels(const ConvInteger& g, const uint8_t* planes, int64_t columns, int64_t panel_step,
                  uint8_t* panels) {
-  const int64_t row = g.table->nr * 4;
-  for (int64_t j = 0; j < columns; j += g.table->nr, planes += row, panels += panel_step) {
+  constexpr int64_t kRow = kPanelOfTiles * 4;
+  for (int64_t j = 0; j < columns; j += kPanelOfTiles, planes += kRow, panels += panel_step) {
     uint8_t* to = panels;
     for (const int32_t offset : g.offset) {
-      std::memcpy(to, planes + int64_t{offset} * 4, static_cast<size_t>(row));
-      to += row;
+      std::memcpy(to, planes + int64_t{offset} * 4, kRow);
+      to += kRow;
     }
   }
 }

@@ -337,7 +337,8 @@ void quad_sums(int rows, int64_t columns, const QuadPlaces& places, const int8_t
 
 void pack_quads(int64_t columns, const uint8_t* const* rows, uint8_t flip, uint8_t* to,
                 int64_t panel_step) {
-  constexpr int kBytes = kNr < 16 ? kNr : 16;
+  // Of columns at a time. A lane of 128 bits has the quads of 16 of them.
+  constexpr int kBytes = kNr < 32 ? std::min(kNr, 16) : 32;
   const hn::Simd<uint8_t, kBytes, 0> d;
   const hn::Simd<uint16_t, kBytes / 2, 0> pairs;
   const auto mask = hn::Set(d, flip);
@@ -356,9 +357,15 @@ void pack_quads(int64_t columns, const uint8_t* const* rows, uint8_t flip, uint8
       uint8_t* const at = to + 4 * j;
       const auto store = [&](int64_t offset, auto one, auto other) HWY_ATTR {
         const auto x = hn::BitCast(pairs, one), y = hn::BitCast(pairs, other);
-        hn::StoreU(hn::Xor(hn::BitCast(d, hn::InterleaveLower(pairs, x, y)), mask), d, at + offset);
-        hn::StoreU(hn::Xor(hn::BitCast(d, hn::InterleaveUpper(pairs, x, y)), mask), d,
-                   at + offset + kBytes);
+        const auto lower = hn::Xor(hn::BitCast(d, hn::InterleaveLower(pairs, x, y)), mask);
+        const auto upper = hn::Xor(hn::BitCast(d, hn::InterleaveUpper(pairs, x, y)), mask);
+        if constexpr (kBytes == 32) {
+          hn::StoreU(hn::ConcatLowerLower(d, upper, lower), d, at + offset / 2);
+          hn::StoreU(hn::ConcatUpperUpper(d, upper, lower), d, at + offset / 2 + 64);
+        } else {
+          hn::StoreU(lower, d, at + offset);
+          hn::StoreU(upper, d, at + offset + kBytes);
+        }
       };
       store(0, hn::InterleaveLower(d, a, b), hn::InterleaveLower(d, e, f));
       store(2 * kBytes, hn::InterleaveUpper(d, a, b), hn::InterleaveUpper(d, e, f));

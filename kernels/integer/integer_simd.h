@@ -71,7 +71,7 @@ struct ByteLines {
 // Where quad q of row r is in a block of rows, and the bytes of the block: [quads, rows, 4], or in
 // tiles [quads / 16, rows, 16, 4], with both sizes rounded up to multiples of 16. Missing quads are
 // zeros.
-inline constexpr int64_t kQuadsOfTile = 16;
+inline constexpr int64_t kQuadsOfTile = 16, kPanelOfTiles = 32;  // columns of a panel
 struct QuadRows {
   int64_t rows = 0;
   bool in_tiles = false;

@@ -24,7 +24,8 @@ namespace {
 
 constexpr int kTileMr = 2 * kTileRows;
 constexpr int64_t kPanelRow = kNr * 4;  // bytes of a quad of each column
-static_assert(kPanelRow == 2 * kTileRowBytes && kQuadsOfTile * 4 == kTileRowBytes);
+static_assert(kNr == kPanelOfTiles && kPanelRow == 2 * kTileRowBytes &&
+              kQuadsOfTile * 4 == kTileRowBytes);
 
 HWY_INLINE int64_t tile_steps(const QuadPlaces& places) {
   return (places.whole + kQuadsOfTile - 1) / kQuadsOfTile;
@@ -33,6 +34,19 @@ HWY_INLINE int64_t tile_steps(const QuadPlaces& places) {
 HWY_INLINE TilePrefetch prefetch_of(const QuadPlaces& places, int64_t columns) {
   const int64_t steps = tile_steps(places) * ((columns + kNr - 1) / kNr);
   return {static_cast<const char*>(places.next), (places.next_bytes / 64 + steps - 1) / steps};
+}
+
+// Stores the low bytes of the first `count` lanes, or of all. Processors with tiles have VPERMT2B.
+HWY_INLINE void store_both_low_bytes(V32 low, V32 high, int64_t count, uint8_t* to) {
+  alignas(64) static constexpr uint8_t kOrder[64] = {
+      0,  4,  8,  12, 16, 20, 24, 28, 32,  36,  40,  44,  48,  52,  56,  60,
+      64, 68, 72, 76, 80, 84, 88, 92, 96, 100, 104, 108, 112, 116, 120, 124};
+  const hn::FixedTag<uint8_t, 2 * kLanes> d;
+  __m512i bytes = low.raw;
+  asm("vpermt2b %2, %1, %0" : "+v"(bytes) : "v"(_mm512_load_si512(kOrder)), "v"(high.raw));
+  const hn::Vec<decltype(d)> all{_mm512_castsi512_si256(bytes)};
+  if (count >= 2 * kLanes) return hn::StoreU(all, d, to);
+  hn::BlendedStore(all, hn::FirstN(d, static_cast<size_t>(count)), d, to);
 }
 
 // The sums of a block of rows and a panel, in kTileMr rows at `to`.
@@ -102,9 +116,10 @@ void tile_quad_bytes(int rows, int64_t columns, const QuadPlaces& places, const 
         const V32 sum = hn::Add(hn::Load(D32(), part + i * kNr + at), start);
         return as_bytes.in_lanes(hn::Mul(hn::ConvertTo(DF(), sum), scale));
       };
-      store_low_bytes(vector(0), columns, y + i * y_row);
       if (columns > kLanes)
-        store_low_bytes(vector(kLanes), columns - kLanes, y + i * y_row + kLanes);
+        store_both_low_bytes(vector(0), vector(kLanes), columns, y + i * y_row);
+      else
+        store_low_bytes(vector(0), columns, y + i * y_row);
     }
   }
 }
