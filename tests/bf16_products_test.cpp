@@ -12,6 +12,7 @@
 #include "kernels/gemm/gemm.h"
 #include "lib/platform/instruction_set.h"
 #include "tests/elements.h"
+#include "tests/emulated_instructions.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
 
@@ -230,6 +231,7 @@ class Bf16Product : test::Chance {
 };
 
 TEST(Bf16Products, AreThoseOfTheRoundedOperands) {
+  test::emulate_instructions();
   test::for_cases(1500, [](uint64_t i) { Bf16Product(i).run(); });
 }
 

@@ -81,7 +81,8 @@ unsigned detect() {
   sets |= bit(Isa::avx512_vnni);
   if (!has(more, 5 /* AVX512_BF16 */)) return sets;
   sets |= bit(Isa::avx512_bf16);
-  const bool has_tiles = has(seven.d, 22 /* AMX-BF16 */, 24 /* AMX-TILE */, 25 /* AMX-INT8 */) &&
+  const bool has_tiles = has(seven.c, 1 /* AVX512_VBMI */) &&
+                         has(seven.d, 22 /* AMX-BF16 */, 24 /* AMX-TILE */, 25 /* AMX-INT8 */) &&
                          has(saved, 17 /* TILECFG */, 18 /* TILEDATA */);
   if (has_tiles && may_use_tiles()) sets |= bit(Isa::avx512_amx);
   return sets;
