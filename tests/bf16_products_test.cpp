@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "hg/hg.h"
@@ -229,6 +230,100 @@ class Bf16Product : test::Chance {
   int64_t groups_ = 1, kernel_[2], stride_[2], padding_[2], dilation_[2], in_[2], out_[2];
   std::vector<float> x_, w_, bias_;
 };
+
+// Attention with Precision::bf16. In tiles, queries, keys and values are rounded, and the weights too,
+// each by at most 2^-8 of itself.
+class Bf16Attention : test::Chance {
+ public:
+  explicit Bf16Attention(uint64_t seed) : Chance(seed) {}
+
+  void run() {
+    heads_ = 1 + below(3);
+    times_ = 1 + below(chance(30) ? 260 : 20);
+    is_causal_ = chance(30);
+    keys_ = is_causal_ ? times_ : 1 + below(chance(30) ? 300 : 40);
+    dim_ = 1 + below(chance(50) ? 80 : 20);
+    value_dim_ = chance(50) ? dim_ : 1 + below(80);
+    for (auto [to, rows, columns] :
+         {std::tuple{&q_, times_, dim_}, {&k_, keys_, dim_}, {&v_, keys_, value_dim_}}) {
+      to->resize(static_cast<size_t>(heads_ * rows * columns));
+      for (float& x : *to) x = static_cast<float>(below(4001) - 2000) / 1000;
+    }
+    const Isa best = chosen_isa();
+    for (const Isa isa : kIsas) {
+      if (!supports(isa) || (isa < best && !chance(20))) continue;
+      SCOPED_TRACE(to_string(isa));
+      limit_isa(isa);
+      const std::vector<float> got = answer(1);
+      EXPECT_EQ(test::bits(got), test::bits(answer(2 + static_cast<int>(below(3)))));
+      check(got, kernels::tile_pair_table() != nullptr);
+    }
+    limit_isa(best);
+  }
+
+ private:
+  static TensorData data_of(const std::vector<float>& from, const Sizes& shape) {
+    TensorData data = must(TensorData::allocate(f32, shape));
+    std::copy(from.begin(), from.end(), data.tensor.as<float>());
+    return data;
+  }
+  std::vector<float> answer(int threads) {
+    Graph g;
+    const Value q = g.input("q", f32, {heads_, times_, dim_}),
+                k = g.input("k", f32, {heads_, keys_, dim_}),
+                v = g.input("v", f32, {heads_, keys_, value_dim_});
+    g.output("y", attention(q, k, v, {}, is_causal_));
+    Session session = must(Session::create(must(Model::from_graph(std::move(g))),
+                                           {.threads = threads,
+                                            .precision = Precision::bf16,
+                                            .disabled_passes = {"*"},
+                                            .kernels = {"attention=blocks"}}));
+    const TensorData inputs[] = {data_of(q_, {heads_, times_, dim_}),
+                                 data_of(k_, {heads_, keys_, dim_}),
+                                 data_of(v_, {heads_, keys_, value_dim_})};
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(session.set_input(i, inputs[i].tensor).ok());
+    must(session.run());
+    const Tensor y = must(session.output(0));
+    return {y.as<float>(), y.as<float>() + y.count()};
+  }
+  void check(const std::vector<float>& got, bool has_tiles) const {
+    const auto number = [&](float x) { return has_tiles ? rounded(x) : double{x}; };
+    std::vector<double> weight(static_cast<size_t>(keys_));
+    for (int64_t row = 0; row < heads_ * times_; ++row) {
+      const int64_t head = row / times_;
+      const int64_t seen = is_causal_ ? row % times_ + 1 : keys_;
+      double total = 0;
+      for (int64_t j = 0; j < seen; ++j) {
+        double score = 0;
+        for (int64_t e = 0; e < dim_; ++e)
+          score += number(q_[static_cast<size_t>(row * dim_ + e)]) *
+                   number(k_[static_cast<size_t>((head * keys_ + j) * dim_ + e)]);
+        total += weight[static_cast<size_t>(j)] =
+            std::exp(score / std::sqrt(static_cast<double>(dim_)));
+      }
+      for (int64_t e = 0; e < value_dim_; ++e) {
+        double sum = 0, size = 0;
+        for (int64_t j = 0; j < seen; ++j) {
+          const double x = weight[static_cast<size_t>(j)] / total *
+                           number(v_[static_cast<size_t>((head * keys_ + j) * value_dim_ + e)]);
+          sum += x;
+          size += std::abs(x);
+        }
+        ASSERT_NEAR(got[static_cast<size_t>(row * value_dim_ + e)], sum,
+                    (has_tiles ? 0x1p-8 : 0) * size + 1e-5 * (1 + size));
+      }
+    }
+  }
+
+  int64_t heads_ = 1, times_ = 1, keys_ = 1, dim_ = 1, value_dim_ = 1;
+  bool is_causal_ = false;
+  std::vector<float> q_, k_, v_;
+};
+
+TEST(Bf16Products, OfAttentionAreThoseOfTheRoundedOperands) {
+  test::emulate_instructions();
+  test::for_cases(150, [](uint64_t i) { Bf16Attention(i).run(); });
+}
 
 TEST(Bf16Products, AreThoseOfTheRoundedOperands) {
   test::emulate_instructions();

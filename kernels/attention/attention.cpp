@@ -103,6 +103,7 @@ struct AttentionState : AttentionShape {
   // Only used by "blocks".
   const AttentionTable* attend = &attention_table();
   const GemmTable* gemm = &gemm_table();
+  const PairTable* pairs = nullptr;  // operands are rounded for Precision::bf16
   int64_t query_block = 1, query_blocks = 0;
   int64_t lanes = 1, slot_bytes = 0;
 
@@ -166,18 +167,98 @@ void plain_run(const RunContext& c) noexcept {
 
 // Positions of the parts of a slot, in floats. `wide` holds data that is not f32 already.
 struct Slot {
-  int64_t wide, keys, values, scores, gathered, added, top, sum, end;  // queries come first
+  int64_t wide, keys, values, scores, gathered, added, top, sum, rounded, end;  // queries first
   Slot(const AttentionState& s, bool widens) {
     const int64_t padding = 2 * kColumnStep;  // panels are padded to whole vectors
     wide = widens ? kQueryBlock * s.dim : 0;
     keys = wide + (widens ? kKeyBlock * std::max(s.dim, s.value_dim) : 0);
-    values = keys + kKeyBlock * s.dim;
+    // Rounded queries, and the keys or weights of a block.
+    const int64_t pairs = s.pairs ? s.pairs->pairs_of(s.dim) : 0;
+    values = keys + kKeyBlock * std::max(s.dim, pairs);
     scores = values + kKeyBlock * (s.value_dim + padding);
     gathered = scores + kQueryBlock * kKeyBlock;
     added = gathered + kQueryBlock * s.padded_value_dim();
     top = added + kQueryBlock * kKeyBlock;
     sum = top + kQueryBlock;
-    end = sum + kQueryBlock;
+    rounded = sum + kQueryBlock;
+    end = rounded;
+    if (s.pairs)
+      end += (kQueryBlock + kRowsOfTile) * pairs +
+             std::max(kKeyBlock * pairs,
+                      (kQueryBlock + kRowsOfTile) * s.pairs->pairs_of(kKeyBlock));
+  }
+};
+
+// Rows of k numbers as pairs, each followed by zeros up to `pairs` of them.
+void round_rows(const Matrix& from, int64_t rows, int64_t k, int64_t pairs, float* to) {
+  for (int64_t i = 0; i < rows; ++i, to += pairs)
+    round_to_pairs(k, from.data + i * from.row, from.column, pairs, to);
+}
+
+// The two products of a block of queries and a block of keys.
+struct BlockProducts {
+  const AttentionState& s;
+  const AttentionScores& w;
+  Matrix q;
+  float *keys, *values;  // panels
+  float *queries, *rows; // with pairs: the rounded queries, and rows of keys or weights
+
+  void score(const Matrix& k) const {
+    const int64_t nr = s.gemm->nr;
+    Sweep sweep = {.rows = w.queries,
+                   .columns = w.keys,
+                   .k = s.dim,
+                   .left = w.queries,
+                   .a = q.data,
+                   .a_row = q.row,
+                   .a_col = q.column,
+                   .panels = keys,
+                   .y = w.scores,
+                   .y_row = kKeyBlock};
+    if (s.pairs) {
+      sweep.k = sweep.a_row = s.pairs->pairs_of(s.dim);
+      sweep.a = queries;
+      sweep.panel_step = sweep.k * nr;
+      round_rows(k, w.keys, s.dim, sweep.k, rows);
+      s.gemm->pack(sweep.k, w.keys, rows, 1, sweep.k, keys, sweep.panel_step);
+      return s.pairs->gemm.sweep(sweep);
+    }
+    sweep.panel_step = s.dim * nr;
+    s.gemm->pack(s.dim, w.keys, k.data, k.column, k.row, keys, sweep.panel_step);
+    s.gemm->sweep(sweep);
+  }
+
+  void gather(const Matrix& v) const {
+    const int64_t nr = s.gemm->nr;
+    Sweep sweep = {.rows = w.queries,
+                   .columns = s.value_dim,
+                   .k = w.keys,
+                   .left = w.queries,
+                   .a = w.scores,
+                   .a_row = kKeyBlock,
+                   .a_col = 1,
+                   .panels = values,
+                   .y = w.gathered,
+                   .y_row = w.padded_value_dim,
+                   .add = true};
+    if (s.pairs) {
+      sweep.k = sweep.a_row = s.pairs->pairs_of(w.keys);
+      sweep.a = rows;
+      sweep.panel_step = sweep.k * nr;
+      round_rows({w.scores, kKeyBlock, 1}, w.queries, w.keys, sweep.k, rows);
+      const int64_t used = pairs_of(w.keys);
+      for (int64_t p = 0; p < used; ++p) {
+        const float* const even = v.data + 2 * p * v.row;
+        s.pairs->spread(s.value_dim, even, 2 * p + 1 < w.keys ? even + v.row : nullptr,
+                        values + p * nr, sweep.panel_step);
+      }
+      for (int64_t j = 0; j < s.value_dim; j += nr)
+        std::fill_n(values + j / nr * sweep.panel_step + used * nr, (sweep.k - used) * nr, 0.0f);
+      return s.pairs->gemm.sweep(sweep);
+    }
+    sweep.panel_step = w.keys * nr;
+    s.gemm->pack(w.keys, s.value_dim, v.data, v.row, v.column, values, sweep.panel_step);
+    s.gemm->sweep(sweep);
   }
 };
 
@@ -187,7 +268,6 @@ void attend_block(const RunContext& c, const AttentionState& s, int64_t head, in
   const Slot slot(s, !std::is_same_v<T, float>);
   const AttentionOffsets o = attention_offsets(s, head);
   const AttentionMask<T> mask = attention_mask<T>(c, s, o.mask);
-  const int nr = s.gemm->nr;
   AttentionScores w = {.queries = std::min(s.query_block, s.times - first),
                        .scores = memory + slot.scores,
                        .scale = static_cast<float>(s.scale),
@@ -202,43 +282,30 @@ void attend_block(const RunContext& c, const AttentionState& s, int64_t head, in
     w.sum[i] = 0;
   }
   for (int64_t i = 0; i < w.queries * w.padded_value_dim; ++i) w.gathered[i] = 0;
+  float* const rounded = memory + slot.rounded;
+  const int64_t pairs = s.pairs ? s.pairs->pairs_of(s.dim) : 0;
+  const BlockProducts products = {.s = s,
+                                  .w = w,
+                                  .q = q,
+                                  .keys = memory + slot.keys,
+                                  .values = memory + slot.values,
+                                  .queries = rounded,
+                                  .rows = rounded + (kQueryBlock + kRowsOfTile) * pairs};
+  if (s.pairs) round_rows(q, w.queries, s.dim, pairs, rounded);
   const int64_t last_key = s.causal ? std::min(s.keys, first + w.queries) : s.keys;
   for (int64_t key = 0; key < last_key; key += kKeyBlock) {
     w.keys = std::min(kKeyBlock, last_key - key);
     const Matrix k = as_floats(c.in(1).as<T>() + o.k + key * s.k_time, w.keys, s.dim, s.k_time,
                                s.k_dim, memory + slot.wide);
     if (s.dim == 0) std::fill_n(w.scores, w.queries * kKeyBlock, 0.0f);  // no product writes them
-    s.gemm->pack(s.dim, w.keys, k.data, k.column, k.row, memory + slot.keys, s.dim * nr);
-    s.gemm->sweep({.rows = w.queries,
-                   .columns = w.keys,
-                   .k = s.dim,
-                   .left = w.queries,
-                   .a = q.data,
-                   .a_row = q.row,
-                   .a_col = q.column,
-                   .panels = memory + slot.keys,
-                   .panel_step = s.dim * nr,
-                   .y = w.scores,
-                   .y_row = kKeyBlock});
+    products.score(k);
     w.added = nullptr;
     if (c.has(3) || (s.causal && key + w.keys > first + 1))
       find_added(mask, first, key, memory + slot.added, w);
     s.attend->weigh(w);
     const Matrix v = as_floats(c.in(2).as<T>() + o.v + key * s.v_time, w.keys, s.value_dim,
                                s.v_time, s.v_dim, memory + slot.wide);
-    s.gemm->pack(w.keys, s.value_dim, v.data, v.row, v.column, memory + slot.values, w.keys * nr);
-    s.gemm->sweep({.rows = w.queries,
-                   .columns = s.value_dim,
-                   .k = w.keys,
-                   .left = w.queries,
-                   .a = w.scores,
-                   .a_row = kKeyBlock,
-                   .a_col = 1,
-                   .panels = memory + slot.values,
-                   .panel_step = w.keys * nr,
-                   .y = w.gathered,
-                   .y_row = w.padded_value_dim,
-                   .add = true});
+    products.gather(v);
   }
   T* y = c.out(0).as<T>() + (head * s.times + first) * s.value_dim;
   for (int64_t i = 0; i < w.queries; ++i) {
@@ -255,6 +322,10 @@ bool blocks_accept(const PrepareContext& c) {
 
 Status blocks_prepare(PrepareContext& c) {
   AttentionState s = {attention_shape(c)};
+  // Values are read row by row.
+  if (c.out(0).dtype == f32 && c.precision() == Precision::bf16 && s.dim > 0 && s.value_dim > 0 &&
+      s.v_dim == 1)
+    s.pairs = tile_pair_table();
   s.query_blocks = (s.times + kQueryBlock - 1) / kQueryBlock;
   if (s.times > 0) s.query_block = (s.times + s.query_blocks - 1) / s.query_blocks;
   const int64_t tiles = s.lead.count() * s.query_blocks;

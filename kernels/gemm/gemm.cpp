@@ -128,16 +128,6 @@ void choose_tiles(Gemm& g, bool packs_b, int64_t threads) {
   if (g.tiles_n > 0) g.tile_n = ceil_div(g.panels(), g.tiles_n) * nr;
 }
 
-// k numbers of a row as pairs, and zeros up to `count` pairs.
-void round_row(int64_t k, const float* row, int64_t step, int64_t count, float* pairs) {
-  auto* const to = reinterpret_cast<BFloat16*>(pairs);
-  if (step == 1)
-    half_table().narrow(k, row, to);
-  else
-    for (int64_t p = 0; p < k; ++p) to[p] = BFloat16(row[p * step]);
-  std::fill(to + k, to + 2 * count, BFloat16());
-}
-
 // The panels of b[k, n], rounded.
 void round_panels(const GemmTable& table, int64_t n, int64_t k, const float* b, int64_t b_row,
                   int64_t b_col, BFloat16* to) {
@@ -162,7 +152,7 @@ void pack_pairs(const PairTable& how, int64_t n, int64_t k, const float* b, int6
   for (int64_t j = 0; j < n; j += nr) {
     const int64_t width = std::min(nr, n - j);
     for (int64_t t = 0; t < width; ++t)
-      round_row(k, b + (j + t) * b_col, b_row, pairs, columns.data() + t * pairs);
+      round_to_pairs(k, b + (j + t) * b_col, b_row, pairs, columns.data() + t * pairs);
     for (int64_t k0 = 0; k0 < pairs; k0 += depth_piece(&how)) {
       const int64_t piece = std::min(depth_piece(&how), pairs - k0);
       table.pack(piece, width, columns.data() + k0, 1, pairs, to + (k0 * panels * nr + j * piece),
@@ -246,7 +236,7 @@ const float* rounded_a(const RunContext& c, const Gemm& g) {
   auto* const pairs = reinterpret_cast<float*>(c.workspace<char>() + g.a_at);
   c.parallel_for(s.m, std::max<int64_t>(1, 16384 / s.k), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      round_row(s.k, a + i * s.a_row, s.a_col, g.s.k, pairs + i * g.s.a_row);
+      round_to_pairs(s.k, a + i * s.a_row, s.a_col, g.s.k, pairs + i * g.s.a_row);
   });
   return pairs;
 }
@@ -458,6 +448,15 @@ constexpr KernelDef kKernels[] = {
 };
 
 }  // namespace
+
+void round_to_pairs(int64_t k, const float* row, int64_t step, int64_t count, float* pairs) {
+  auto* const to = reinterpret_cast<BFloat16*>(pairs);
+  if (step == 1)
+    half_table().narrow(k, row, to);
+  else
+    for (int64_t p = 0; p < k; ++p) to[p] = BFloat16(row[p * step]);
+  std::fill(to + k, to + 2 * count, BFloat16());
+}
 
 std::span<const KernelDef> gemm() { return chosen_rows<kKernels>(); }
 

@@ -107,6 +107,9 @@ struct PairTable {
 };
 inline int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
 
+// k numbers, `step` apart, as pairs, followed by zeros up to `count` pairs.
+void round_to_pairs(int64_t k, const float* row, int64_t step, int64_t count, float* pairs);
+
 // Null if the processor has no instruction for them.
 const PairTable* pair_table();
 const PairTable* tile_pair_table();
