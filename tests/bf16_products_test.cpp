@@ -50,6 +50,7 @@ class Bf16Product : test::Chance {
 
   void run() {
     const bool is_conv = chance(50);
+    for_tiles_ = is_conv && chance(50);
     is_conv ? choose_conv() : choose_product();
     const bool is_empty = x_shape_.count() == 0 || w_shape_.count() == 0;
     dtype_ = !is_conv && !is_empty && chance(40) ? bf16 : f32;
@@ -63,7 +64,9 @@ class Bf16Product : test::Chance {
       SCOPED_TRACE(to_string(isa));
       limit_isa(isa);
       has_pairs_ = kernels::pair_table() != nullptr;
-      conv_ = is_conv && isa == Isa::avx512_amx && fits_tiles() && chance(70) ? "tiles" : "gemm";
+      if (for_tiles_ && isa != Isa::avx512_amx) continue;
+      conv_ = for_tiles_ && fits_tiles() ? "tiles" : "gemm";
+      if (for_tiles_ && !fits_tiles()) continue;
       const std::vector<float> got = answer(1);
       EXPECT_EQ(test::bits(got), test::bits(answer(2 + static_cast<int>(below(3)))));
       if (is_conv)
@@ -90,10 +93,12 @@ class Bf16Product : test::Chance {
   }
   void choose_conv() {
     groups_ = chance(30) ? 1 + below(3) : 1;
-    const int64_t c = groups_ * size(chance(20) ? 300 : 20), o = groups_ * size(60);
+    int64_t c = groups_ * size(chance(20) ? 300 : 20);
+    const int64_t o = groups_ * size(60);
+    if (for_tiles_ && chance(40)) c = groups_ * 32 * (1 + below(3));
     is_linear_ = false;
     // With many channels, the kernel skips weights that see only zeros, and rounds only weights.
-    const bool pads = c / groups_ < 32;
+    const bool pads = for_tiles_ || c / groups_ < 32;
     for (int d = 0; d < 2; ++d) {
       kernel_[d] = chance(60) ? 1 : 1 + below(4);
       stride_[d] = chance(70) ? 1 : 1 + below(3);
@@ -224,6 +229,7 @@ class Bf16Product : test::Chance {
 
   Sizes x_shape_, w_shape_;
   DType dtype_ = f32;        // bf16: of all values
+  bool for_tiles_ = false;  // the convolution's kernel, which rounds all of x
   std::string conv_ = "gemm";
   bool is_constant_ = true;  // w
   bool is_linear_ = false, is_turned_ = false, has_pairs_ = false;

@@ -3,7 +3,8 @@
 // taps pairs] patches[taps pairs, pixels]. A pair is two neighboring channels, rounded. For each
 // column of the kernel, the pairs of a channel are a plane with the columns that y reads alone, so
 // that its lines follow each other as those of y do, and every tap reads a plane at a line. 1x1
-// kernels without strides read x itself.
+// kernels without strides read x itself. Patches are packed into panels, unless the channels fill
+// whole tiles and lines fill vectors well: then tiles read the planes.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -22,6 +23,7 @@ constexpr int64_t kMaxColumns = 256;      // pixels of a tile
 constexpr int64_t kPanelBytes = 1 << 19;  // of a tile, in the second-level cache
 constexpr int64_t kLeastPixels = 8;       // fewer are limited by reading the weights
 constexpr int64_t kLeastDepth = 16;
+constexpr double kMostGaps = 1.25;  // columns of lines with those between them, to read planes
 constexpr int64_t kLeastShared = 400000;  // products of a convolution that is worth sharing
 constexpr int64_t kCopyGrain = 1 << 14;   // pairs that are copied in one task
 
@@ -33,8 +35,11 @@ struct ConvTiles {
   std::vector<int64_t> packed_row;  // of a group, by the first row of a block, among padded rows
   int64_t group_pairs = 0;          // of the channels of a group
   int64_t depth = 0;                // pairs of a row of patches, in whole tiles
-  // Planes: `lines` of s.out[2] pairs, phase_lines for each remainder of the stride.
-  int64_t phase_lines = 0, lines = 0, plane = 0, line = 0;
+  // Planes: `lines` of `pitch` pairs, phase_lines for each remainder of the stride.
+  // With `direct`, tiles read them, and `pitch` is a multiple of 16.
+  int64_t phase_lines = 0, lines = 0, pitch = 0, plane = 0, line = 0;
+  bool direct = false;
+  std::vector<int64_t> offset;  // of each 16 pairs of a row of patches
   int64_t tiles = 1, tile = 0;   // of an image's group; pixels of the largest
   std::vector<int64_t> first_o;  // of each part of a group's output channels, and the end
   int64_t lanes = 1, slot_bytes = 0, planes_at = 0, lines_at = 0;
@@ -42,9 +47,11 @@ struct ConvTiles {
   int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
   int64_t nr() const { return pairs->gemm.nr; }
   int64_t mr() const { return pairs->gemm.mr; }
-  int64_t panels() const { return ceil_div(s.out_size(), nr()); }
-  int64_t pixel_at(int64_t index) const {
-    return std::min(s.out_size(), part_begin(panels(), tiles, index) * nr());
+  // Of a product; `direct` ones include those between lines.
+  int64_t columns() const { return s.out[1] * pitch; }
+  int64_t panels() const { return ceil_div(columns(), nr()); }
+  int64_t column_at(int64_t index) const {
+    return std::min(columns(), part_begin(panels(), tiles, index) * nr());
   }
   int64_t images() const { return s.n * s.groups; }
   // The line of a plane that holds row `y` of the padded image.
@@ -119,7 +126,15 @@ void choose_tiles(ConvTiles& g, int64_t threads) {
   const int64_t reach = (s.out[1] - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
   g.phase_lines = ceil_div(reach, s.stride[1]);
   g.lines = g.phase_lines * s.stride[1];
-  g.plane = g.lines * s.out[2];
+  const int64_t whole = ceil_div(s.out[2], kPairsOfTile) * kPairsOfTile;
+  g.direct = !g.plain && g.group_pairs % kPairsOfTile == 0 &&
+             static_cast<double>(whole) <= kMostGaps * static_cast<double>(s.out[2]);
+  g.pitch = g.direct ? whole : s.out[2];
+  g.plane = g.lines * g.pitch;
+  for (int64_t tap = 0; tap < s.kernel_size() && g.direct; ++tap)
+    for (int64_t p = 0; p < g.group_pairs; p += kPairsOfTile)
+      g.offset.push_back((p * s.kernel[2] + tap % s.kernel[2]) * g.plane +
+                         g.line_of(tap / s.kernel[2] * s.dilation[1]) * g.pitch);
   g.line = std::max((s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1,
                     s.padding[2] + s.in[2]) +
            g.nr();
@@ -140,7 +155,7 @@ void choose_tiles(ConvTiles& g, int64_t threads) {
   if (!g.packed) return c.fail("has no memory for its weights");
   choose_tiles(g, c.threads());
   g.lanes = tile_lanes(c, g.images() * g.tiles * g.parts());
-  g.slot_bytes = g.tile * g.depth * 4;
+  g.slot_bytes = g.direct ? 0 : g.tile * g.depth * 4;
   g.planes_at = slot_step(tile_workspace(g.lanes, g.slot_bytes));
   // Panels are read beyond the last plane.
   const int64_t planes = g.plain ? 0 : g.images() * g.group_pairs * s.kernel[2] * g.plane + g.nr();
@@ -157,7 +172,7 @@ void copy_planes(const ConvTiles& g, const float* even, const float* odd, float*
   const int64_t width = s.in[2], count = s.out[2];
   for (int64_t y = 0; y < g.lines; ++y) {
     if (!g.reads(y)) continue;
-    float* const at = to + g.line_of(y) * count;
+    float* const at = to + g.line_of(y) * g.pitch;
     const int64_t row = y - s.padding[1];
     if (row < 0 || row >= s.in[1]) {
       for (int64_t k = 0; k < s.kernel[2]; ++k) std::fill_n(at + k * g.plane, count, 0.0f);
@@ -187,7 +202,7 @@ void pack_patches(const ConvTiles& g, const float* x, const float* planes, int64
   for (int64_t tap = 0; tap < s.kernel_size() && !g.plain; ++tap) {
     const int64_t line = g.line_of(tap / s.kernel[2] * s.dilation[1]);
     g.pairs->gemm.pack(g.group_pairs, wide,
-                       planes + tap % s.kernel[2] * g.plane + line * s.out[2] + first,
+                       planes + tap % s.kernel[2] * g.plane + line * g.pitch + first,
                        s.kernel[2] * g.plane, 1, panels + tap * g.group_pairs * nr, step);
   }
   for (int64_t p = 0; p < g.group_pairs && g.plain; ++p) {
@@ -226,26 +241,37 @@ void run(const RunContext& c) noexcept {
             [&](int64_t task, float* panels) {
               const int64_t part = task % g.parts(), index = task / g.parts();
               const int64_t image = index / g.tiles, group = image % s.groups;
-              const int64_t first = g.pixel_at(index % g.tiles);
-              const int64_t columns = g.pixel_at(index % g.tiles + 1) - first;
-              pack_patches(g, x + image * channels * s.in_size(), planes + image * image_planes,
-                           first, columns, panels);
-              const int64_t o = g.first_o[part], at = (image * rows + o) * size + first;
+              const int64_t first = g.column_at(index % g.tiles);
+              const int64_t columns = g.column_at(index % g.tiles + 1) - first;
+              const float* const own_planes = planes + image * image_planes;
+              const int64_t o = g.first_o[part];
+              const int64_t at = (image * rows + o) * size + (g.direct ? 0 : first);
               const Epilogue e = {.activation = s.activation,
                                   .row_bias = bias ? bias + group * rows + o : nullptr,
                                   .residual = residual ? residual + at : nullptr};
               const int64_t packed = group * g.packed_row.back() + g.packed_row[o];
-              g.pairs->gemm.sweep({.rows = g.first_o[part + 1] - o,
-                                   .columns = columns,
-                                   .k = g.depth,
-                                   .left = rows - o,
-                                   .a = g.packed + packed * g.depth,
-                                   .is_packed = true,
-                                   .panels = panels,
-                                   .panel_step = g.depth * g.nr(),
-                                   .y = y + at,
-                                   .y_row = size,
-                                   .epilogue = e.empty() ? nullptr : &e});
+              const Sweep product = {.rows = g.first_o[part + 1] - o,
+                                     .columns = columns,
+                                     .k = g.depth,
+                                     .left = rows - o,
+                                     .a = g.packed + packed * g.depth,
+                                     .is_packed = true,
+                                     .panels = panels,
+                                     .panel_step = g.depth * g.nr(),
+                                     .y = y + at,
+                                     .y_row = size,
+                                     .epilogue = e.empty() ? nullptr : &e};
+              if (g.direct)
+                return g.pairs->sweep_planes({.product = product,
+                                              .x = own_planes,
+                                              .plane = s.kernel[2] * g.plane,
+                                              .first = first,
+                                              .pitch = g.pitch,
+                                              .width = s.out[2],
+                                              .offset = g.offset.data()});
+              pack_patches(g, x + image * channels * s.in_size(), own_planes, first, columns,
+                           panels);
+              g.pairs->gemm.sweep(product);
             });
 }
 

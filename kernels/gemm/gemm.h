@@ -81,6 +81,16 @@ struct GemmTable {
 
 const GemmTable& gemm_table();
 
+// A product with planes, each with lines of `pitch` columns, of which y has the first `width`: row p
+// of step t of b is read at x + offset[t] + p * plane, 16 rows in a step. Columns are counted in a
+// plane; `first` is a multiple of 16, as is the pitch. x begins with column 0 of y.
+struct PlaneSweep {
+  Sweep product;  // of `columns` columns; without panels; y begins with column 0
+  const float* x = nullptr;
+  int64_t plane = 0, first = 0, pitch = 0, width = 0;
+  const int64_t* offset = nullptr;  // [k / 16]
+};
+
 // Pairs and rows of a tile.
 inline constexpr int64_t kPairsOfTile = 16, kRowsOfTile = 16;
 inline int64_t tile_rows(int64_t rows) {
@@ -99,6 +109,7 @@ struct PairTable {
   // are contiguous, at multiples of 64 bytes; or packed, each block as [k / 16, rows, 16]. Blocks
   // are read up to tile_rows().
   bool in_tiles = false;
+  void (*sweep_planes)(const PlaneSweep& sweep) = nullptr;  // likewise
 
   int64_t pairs_of(int64_t k) const {
     const int64_t each = in_tiles ? 2 * kPairsOfTile : 2;

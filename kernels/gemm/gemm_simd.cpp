@@ -396,7 +396,10 @@ constexpr PairTable kPairTable = {
     spread_pairs};
 #if defined(HG_HAS_TILES)
 constexpr PairTable kTilePairTable = {
-    {kTileMr, kNr, nullptr, tile_sweep, nullptr, finish, pack, nullptr, spread}, spread_pairs, true};
+    {kTileMr, kNr, nullptr, tile_sweep, nullptr, finish, pack, nullptr, spread},
+    spread_pairs,
+    true,
+    tile_sweep_planes};
 #endif
 #endif
 

@@ -102,6 +102,64 @@ void tile_sweep(const Sweep& s) {
   end_tiles();
 }
 
+// The same for planes.
+template <int kRows, int kColumns>
+void plane_sums(const PlaneSweep& s, const float* a, const float* x, TilePrefetch next,
+                float* sums) {
+  using Block = TileBlock<TileNumbers::bf16, kRows, kColumns>;
+  constexpr int64_t kStep = kRows * kTileBytes;
+  const char* from = reinterpret_cast<const char*>(a);
+  Block::clear();
+  for (int64_t t = 0; t < s.product.k / kPairsOfTile; ++t, from += kStep, next.at += next.lines * 64)
+    Block::add(1, from, kTileRowBytes, kStep, reinterpret_cast<const char*>(x + s.offset[t]),
+               s.plane * 4, 0, next);
+  Block::store(sums, kColumns * kTileRowBytes);
+}
+
+void tile_sweep_planes(const PlaneSweep& s) {
+  using Sums = void (*)(const PlaneSweep&, const float*, const float*, TilePrefetch, float*);
+  static constexpr Sums kSums[2][2] = {{plane_sums<1, 1>, plane_sums<1, 2>},
+                                       {plane_sums<2, 1>, plane_sums<2, 2>}};
+  const Sweep& p = s.product;
+  alignas(64) float sums[kTileMr * kNr];
+  begin_tiles();
+  Epilogue e;
+  int rows = 0;
+  const float* a = p.a;
+  const int64_t panels = (p.columns + kNr - 1) / kNr, steps = p.k / kPairsOfTile;
+  for (int64_t i = 0; i < p.rows; i += rows) {
+    rows = block_rows(p.left - i, kTileMr);
+    const int64_t bytes = tile_rows(rows) * p.k * 4;
+    TilePrefetch next;  // the next rows of a
+    if (i + rows < p.rows) {
+      next.at = reinterpret_cast<const char*>(a) + bytes;
+      next.lines = (bytes / 64 + panels * steps - 1) / (panels * steps);
+    }
+    Block b = {.rows = rows, .k = p.k, .y = p.y + i * p.y_row, .y_row = p.y_row};
+    if (p.epilogue != nullptr) {
+      e = *p.epilogue;
+      if (e.row_bias) e.row_bias += i;
+      if (e.residual) e.residual += i * p.y_row;
+      b.epilogue = &e;
+    }
+    for (int64_t j = 0; j < p.columns; j += kNr, next.at += steps * next.lines * 64) {
+      const int vectors = p.columns - j > kLanes ? 2 : 1;
+      int64_t at[2] = {};
+      int valid[2] = {};
+      for (int v = 0; v < vectors; ++v) {
+        const int64_t column = s.first + j + v * kLanes, place = column % s.pitch;
+        at[v] = column / s.pitch * s.width + place;
+        valid[v] = static_cast<int>(std::min<int64_t>(kLanes, s.width - place));
+      }
+      kSums[rows > kTileRows][vectors - 1](s, a, s.x + s.first + j, next, sums);
+      vectors == 2 ? store_edge<2>(b, sums, at, valid) : store_edge<1>(b, sums, at, valid);
+      for (int v = 0; v < vectors; ++v) activate_block(b, at[v], valid[v]);
+    }
+    a += tile_rows(rows) * p.k;
+  }
+  end_tiles();
+}
+
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
