@@ -133,12 +133,15 @@ bool run_vpdpbusd(const Instruction& i, mcontext_t& machine) {
   return true;
 }
 
-// ---- Tiles: all of them have 16 rows of 64 bytes ----
+// ---- Tiles: what lies beyond their configured sizes is 0 ----
 
 struct Tile {
   uint32_t word[16][16];
 };
 thread_local Tile tiles[8];
+thread_local struct {
+  uint8_t rows, row_bytes;
+} sizes[8];
 
 float of_bf16(uint32_t bits) {
   const auto x = std::bit_cast<float>(bits << 16);
@@ -157,13 +160,14 @@ void add_bf16(Tile& sums, const Tile& a, const Tile& b) {
     }
 }
 
+template <class B>
 void add_bytes(Tile& sums, const Tile& a, const Tile& b) {
   for (int m = 0; m < 16; ++m)
     for (int k = 0; k < 16; ++k)
       for (int n = 0; n < 16; ++n)
         for (int i = 0; i < 32; i += 8)
           sums.word[m][n] += static_cast<uint32_t>(static_cast<int8_t>(a.word[m][k] >> i) *
-                                                   static_cast<uint8_t>(b.word[k][n] >> i));
+                                                   static_cast<B>(b.word[k][n] >> i));
 }
 
 bool run_tiles(const Instruction& i) {
@@ -171,18 +175,24 @@ bool run_tiles(const Instruction& i) {
   if (i.is_256 || i.reg > 7) return false;
   if (i.opcode == 0x49 && i.prefix == kNone) {  // LDTILECFG, TILERELEASE
     if (!i.has_memory) return true;
-    for (int t = 0; t < 8; ++t)
-      if (i.base[16 + 2 * t] != 64 || i.base[48 + t] != 16) std::abort();
+    for (int t = 0; t < 8; ++t) {
+      sizes[t] = {i.base[48 + t], i.base[16 + 2 * t]};
+      if (sizes[t].rows > 16 || sizes[t].row_bytes > 64) std::abort();
+    }
   } else if (i.opcode == 0x49 && i.prefix == kF2) {  // TILEZERO
     tiles[i.reg] = {};
   } else if (i.opcode == 0x4b && i.has_memory && (i.prefix == kF2 || i.prefix == kF3)) {
-    for (int row = 0; row < 16; ++row) {  // TILELOADD, TILESTORED
+    if (i.prefix == kF2) tiles[i.reg] = {};
+    for (int row = 0; row < sizes[i.reg].rows; ++row) {  // TILELOADD, TILESTORED
       uint32_t* const words = tiles[i.reg].word[row];
       auto* const memory = const_cast<uint8_t*>(i.base) + row * i.index;
-      i.prefix == kF2 ? std::memcpy(words, memory, 64) : std::memcpy(memory, words, 64);
+      const size_t bytes = sizes[i.reg].row_bytes;
+      i.prefix == kF2 ? std::memcpy(words, memory, bytes) : std::memcpy(memory, words, bytes);
     }
   } else if (i.opcode == 0x5e && i.prefix == kF3) {  // TDPBSUD
-    add_bytes(tiles[i.reg], tiles[i.rm & 7], tiles[i.vvvv & 7]);
+    add_bytes<uint8_t>(tiles[i.reg], tiles[i.rm & 7], tiles[i.vvvv & 7]);
+  } else if (i.opcode == 0x5e && i.prefix == kF2) {  // TDPBSSD
+    add_bytes<int8_t>(tiles[i.reg], tiles[i.rm & 7], tiles[i.vvvv & 7]);
   } else if (i.opcode == 0x5c && i.prefix == kF3) {  // TDPBF16PS
     add_bf16(tiles[i.reg], tiles[i.rm & 7], tiles[i.vvvv & 7]);
   } else {

@@ -13,7 +13,7 @@ namespace {
 // The rows of x that are multiplied without panels, on processors with loops over panels or
 // without.
 constexpr int64_t kFewRows = 4, kFewRowsWithoutPanels = 8;
-constexpr int64_t kTileM = 960;
+constexpr int64_t kTileM = 960;  // a multiple of kRoundedTileRows
 constexpr int64_t kUnpacked = 512;  // levels of a row that are unpacked at a time
 constexpr int64_t kRowStep = kUnpacked + 64;
 static_assert(kRowStep - kUnpacked >= kQuadSlack);
@@ -80,11 +80,13 @@ struct Piece {
   int64_t begin = 0, count = 0, group = 0;
 };
 
+using PanelLoop = void (*)(const RoundedPanel& p);
+
 struct RoundedTiles : QuantizedLinear {
   explicit RoundedTiles(QuantizedLinear shared) : QuantizedLinear(std::move(shared)) {}
 
   const RoundedTable* rounded = nullptr;
-  void (*loop)(const RoundedPanel& p) = nullptr;
+  PanelLoop loop = nullptr;
   std::vector<Piece> pieces;
   std::vector<int32_t> quads;  // of each piece
   int64_t x_row = 0;           // bytes of all quads
@@ -92,6 +94,13 @@ struct RoundedTiles : QuantizedLinear {
   int64_t x_at = 0, rounded_at = 0, x_scales_at = 0, x_terms_at = 0;  // in the workspace
 
   int64_t count() const { return static_cast<int64_t>(pieces.size()); }
+  // Where the scales of row i of x are.
+  int64_t scale_step() const { return rounded->in_tiles ? kRoundedTileRows : 1; }
+  int64_t scale_at(int64_t i) const {
+    return i / scale_step() * scale_step() * count() + i % scale_step();
+  }
+  // Rows of x and of scales that can be read.
+  int64_t rows() const { return ceil_div(m, scale_step()) * scale_step(); }
   int64_t tiles_m() const { return ceil_div(m, tile_m); }
   int64_t panels() const { return ceil_div(levels.n, int64_t{rounded->panel_columns}); }
   int64_t panel_bytes() const { return x_row * rounded->panel_columns; }
@@ -100,9 +109,9 @@ struct RoundedTiles : QuantizedLinear {
   int64_t rows_at() const { return scales_at() + slot_step(rounded->panel_columns * count() * 4); }
 };
 
-void (*panel_loop(const PrepareContext& c))(const RoundedPanel& p) {
+PanelLoop panel_loop(const PrepareContext& c, const RoundedTable& table = rounded_table()) {
   const bool bytes = c.attrs().string("packing") == to_string(Packing::bytes);
-  return bytes ? rounded_table().bytes_panel : rounded_table().nibbles_panel;
+  return bytes ? table.bytes_panel : table.nibbles_panel;
 }
 
 void find_pieces(RoundedTiles& g) {
@@ -111,7 +120,8 @@ void find_pieces(RoundedTiles& g) {
     end = std::min({k, (begin / kRoundedBytes + 1) * kRoundedBytes,
                     (begin / g.levels.group + 1) * g.levels.group});
     g.pieces.push_back({begin, end - begin, begin / g.levels.group});
-    g.quads.push_back(static_cast<int32_t>(ceil_div(end - begin, int64_t{4})));
+    const int64_t count = g.rounded->in_tiles ? kRoundedBytes : end - begin;
+    g.quads.push_back(static_cast<int32_t>(ceil_div(count, int64_t{4})));
     g.x_row += g.quads.back() * 4;
   }
 }
@@ -145,13 +155,14 @@ RoundedRow lay_out(const RunContext& c, const RoundedTiles& g, int64_t i, int32_
   char* const memory = c.workspace<char>();
   const RoundedRow row = rounded_row(c, g.levels.k, i, memory + g.rounded_at);
   auto* to = reinterpret_cast<int8_t*>(memory + g.x_at) + i * g.x_row;
-  auto* scale = reinterpret_cast<float*>(memory + g.x_scales_at) + i * g.count();
+  auto* scale = reinterpret_cast<float*>(memory + g.x_scales_at) + g.scale_at(i);
   auto* term = reinterpret_cast<int32_t*>(memory + g.x_terms_at) + i * g.count();
   for (size_t p = 0; p < g.pieces.size(); to += 4 * g.quads[p++]) {
     const Piece& piece = g.pieces[p];
-    std::memset(to + 4 * (g.quads[p] - 1), 0, 4);
+    std::memset(to + piece.count / 4 * 4, 0, static_cast<size_t>(4 * g.quads[p] - piece.count / 4 * 4));
     std::memcpy(to, row.integers + piece.begin, static_cast<size_t>(piece.count));
-    *scale++ = row.scales[piece.begin / kRoundedBytes];
+    *scale = row.scales[piece.begin / kRoundedBytes];
+    scale += g.scale_step();
     *term++ = -excess * sum_of(row.integers + piece.begin, piece.count);
   }
   return row;
@@ -231,8 +242,10 @@ bool takes_rounded_tiles(const PrepareContext& c) {
 
 Status prepare_rounded_tiles(PrepareContext& c) {
   RoundedTiles g(quantized_linear(c));
-  g.rounded = &rounded_table();
-  g.loop = panel_loop(c);
+  // Tiles would be nearly empty if scales change within 32 levels.
+  const bool is_whole = g.levels.group % kRoundedBytes == 0 || g.levels.groups <= 1;
+  g.rounded = is_whole ? &rounded_table() : &rounded_table_without_tiles();
+  g.loop = panel_loop(c, *g.rounded);
   find_pieces(g);
   g.tile_m = std::clamp<int64_t>(g.m, 1, kTileM);
   g.lanes = tile_lanes(c, g.tiles_m() * g.panels());
@@ -242,10 +255,10 @@ Status prepare_rounded_tiles(PrepareContext& c) {
   for (Copy& copy : g.copies)
     if (copy.at >= 0) copy.at += slots;
   g.workspace += slots;
-  g.x_at = g.take(g.m * g.x_row);
+  g.x_at = g.take(g.rows() * g.x_row);
   if (c.has(kOffsets)) g.sums_at = g.take(g.m * g.levels.groups * 4);
   g.rounded_at = g.take(g.m * rounded_bytes(g.levels.k));
-  g.x_scales_at = g.take(g.m * g.count() * 4);
+  g.x_scales_at = g.take(g.rows() * g.count() * 4);
   g.x_terms_at = g.take(g.m * g.count() * 4);
   c.set_workspace(g.workspace);
   c.make_state(std::move(g));
@@ -256,7 +269,8 @@ void run_rounded_tiles(const RunContext& c) noexcept {
   const auto& g = c.state<RoundedTiles>();
   if (c.out(0).count() == 0) return;
   char* const memory = c.workspace<char>();
-  const int32_t excess = g.levels.packing == Packing::bytes ? g.rounded->bytes_excess : 8;
+  const int32_t excess = g.levels.packing == Packing::bytes ? g.rounded->bytes_excess
+                                                            : g.rounded->nibbles_excess;
   for_rows_of_x(c, g, [&](int64_t i) {
     const RoundedRow row = lay_out(c, g, i, excess);
     sum_groups(c, g, i, [&](int64_t k) { return row.number(k); });

@@ -14,6 +14,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
+#include "kernels/low_bits/rounded_tiles-inl.h"
 #include "kernels/simd/dot-inl.h"
 // clang-format on
 
@@ -282,18 +283,23 @@ HWY_INLINE uint8_t high_level(uint8_t byte) { return static_cast<uint8_t>((byte 
 
 constexpr uint8_t kBytesExcess = kSignedDot ? 0 : 128;
 
+// The levels of tiles have no excess.
+template <bool kForTiles>
 void unpack(Stream stream, int64_t count, const uint8_t* from, uint8_t* to) {
+  constexpr uint8_t kExcessOfBytes = kForTiles ? 0 : kBytesExcess, kLess = kForTiles ? 8 : 0;
   int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
   const hn::ScalableTag<uint8_t> d;
   const hn::Repartition<uint16_t, decltype(d)> d16;
-  const auto excess = hn::Set(d, stream == Stream::bytes ? kBytesExcess : 0x88),
+  const auto excess = hn::Set(d, stream == Stream::bytes ? kExcessOfBytes : 0x88),
              mask = hn::Set(d, 15);
   const auto step = static_cast<int64_t>(hn::Lanes(d));
   for (; i + step <= count; i += step) {
     const auto bytes = hn::Xor(hn::LoadU(d, from + i), excess);
-    const auto low = hn::And(bytes, mask),
-               high = hn::And(hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(d16, bytes))), mask);
+    const auto less = hn::Set(d, kLess);
+    const auto low = hn::Sub(hn::And(bytes, mask), less),
+               high = hn::Sub(
+                   hn::And(hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(d16, bytes))), mask), less);
     if (stream == Stream::pairs)
       hn::StoreInterleaved2(low, high, d, to + 2 * i);
     else
@@ -302,12 +308,12 @@ void unpack(Stream stream, int64_t count, const uint8_t* from, uint8_t* to) {
 #endif
   for (; i < count; ++i) {
     if (stream == Stream::pairs) {
-      to[2 * i] = low_level(from[i]);
-      to[2 * i + 1] = high_level(from[i]);
+      to[2 * i] = static_cast<uint8_t>(low_level(from[i]) - kLess);
+      to[2 * i + 1] = static_cast<uint8_t>(high_level(from[i]) - kLess);
     } else {
-      to[i] = stream == Stream::bytes ? from[i] ^ kBytesExcess
-              : stream == Stream::low ? low_level(from[i])
-                                      : high_level(from[i]);
+      to[i] = stream == Stream::bytes ? static_cast<uint8_t>(from[i] ^ kExcessOfBytes)
+              : stream == Stream::low ? static_cast<uint8_t>(low_level(from[i]) - kLess)
+                                      : static_cast<uint8_t>(high_level(from[i]) - kLess);
     }
   }
 }
@@ -458,7 +464,7 @@ constexpr RoundedTable table() {
   t.round = round;
   t.bytes = product<kDot, false>;
   t.nibbles = product<kDot, true>;
-  t.unpack = unpack;
+  t.unpack = unpack<false>;
 #if defined(HG_HAS_QUADS)
   if constexpr (kDot || !kSignedDot) {
     t.panel_columns = 2 * kLanes;
@@ -476,6 +482,17 @@ constexpr RoundedTable kTable = table<false>();
 #if defined(HG_HAS_DOT)
 constexpr RoundedTable kDotTable = table<true>();
 #endif
+#if defined(HG_HAS_TILES)
+constexpr RoundedTable tile_table() {
+  RoundedTable t = table<true>();
+  t.unpack = unpack<true>;
+  t.bytes_excess = t.nibbles_excess = 0;
+  t.in_tiles = true;
+  t.bytes_panel = t.nibbles_panel = tile_panel;
+  return t;
+}
+constexpr RoundedTable kTileTable = tile_table();
+#endif
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -483,7 +500,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hg::kernels {
 
-const RoundedTable& rounded_table() { return *HG_SIMD_CHOOSE_BYTES(kDotTable, kTable); }
+const RoundedTable& rounded_table() {
+#if !defined(HG_SMALL) && defined(__x86_64__)
+  if (const RoundedTable* tiles = HG_SIMD_AMX(kTileTable) nullptr) return *tiles;
+#endif
+  return rounded_table_without_tiles();
+}
+const RoundedTable& rounded_table_without_tiles() {
+  return *HG_SIMD_CHOOSE_BYTES(kDotTable, kTable);
+}
 
 }  // namespace hg::kernels
 #endif

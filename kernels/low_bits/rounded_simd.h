@@ -33,8 +33,7 @@ struct RoundedProduct {
   int64_t y_row = 0;
 };
 
-// y[rows, columns] for the columns of one panel. Panels hold levels of 4 bits plus 8, and levels of
-// 8 bits plus bytes_excess. Pieces divide k; all levels of a piece share a scale, and so do the
+// y[rows, columns] for the columns of one panel. Panels hold levels plus the table's excess. Pieces divide k; all levels of a piece share a scale, and so do the
 // integers of x.
 struct RoundedPanel {
   int64_t rows = 0, columns = 0;
@@ -42,7 +41,7 @@ struct RoundedPanel {
   int64_t pieces = 0;
   const int8_t* x = nullptr;  // [rows][quads, 4], rows x_row apart
   int64_t x_row = 0;
-  const float* x_scales = nullptr;   // [rows, pieces]
+  const float* x_scales = nullptr;   // [rows, pieces], or in tiles [rows / 16, pieces, 16]
   const int32_t* x_terms = nullptr;  // likewise: what the excess of the levels adds, negated
   const uint8_t* levels = nullptr;   // [quads, columns of a panel, 4]
   const float* scales = nullptr;     // [pieces, columns of a panel]
@@ -50,7 +49,7 @@ struct RoundedPanel {
   int64_t y_row = 0;
 };
 
-inline constexpr int64_t kQuadSlack = 16;
+inline constexpr int64_t kQuadSlack = 16, kRoundedTileRows = 16;
 
 struct RoundedTable {
   // Rounds at most kRoundedBytes numbers to multiples of a scale by integers from -127 to 127.
@@ -61,7 +60,10 @@ struct RoundedTable {
   // The levels of `count` bytes, as in a panel; for pairs, two per byte.
   void (*unpack)(Stream stream, int64_t count, const uint8_t* from, uint8_t* to) = nullptr;
   int panel_columns = 0;
-  int bytes_excess = 0;
+  int bytes_excess = 0, nibbles_excess = 8;
+  // Panels are multiplied in tiles (AMX): every piece has kRoundedBytes integers, and 16 rows of x
+  // can be read from each multiple of 16.
+  bool in_tiles = false;
   // Packs `quads` quads of a row per column into a panel. Reads up to kQuadSlack bytes beyond.
   void (*pack)(int64_t quads, const uint8_t* rows, int64_t row_step, uint8_t* to) = nullptr;
   // Null if floats are as fast.
@@ -70,5 +72,6 @@ struct RoundedTable {
 };
 
 const RoundedTable& rounded_table();
+const RoundedTable& rounded_table_without_tiles();
 
 }  // namespace hg::kernels

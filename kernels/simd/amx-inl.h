@@ -23,15 +23,21 @@ namespace hg::kernels::HWY_NAMESPACE {
 
 constexpr int kTileRows = 16, kTileRowBytes = 64, kTileBytes = kTileRows * kTileRowBytes;
 
+struct alignas(64) TileSizes {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
 // A thread begins with this before its first product: all eight tiles have their largest size.
 inline void begin_tiles() {
-  struct alignas(64) Sizes {
-    uint8_t palette = 1, start_row = 0, reserved[14] = {};
-    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-  };
-  static constexpr Sizes kLargest;
+  static constexpr TileSizes kLargest;
   asm volatile("ldtilecfg %0" : : "m"(kLargest));
+}
+// Or with this: a, in tiles 4 and 5, has 32 bytes in a row, and b, in tiles 6 and 7, 8 rows.
+inline void begin_half_tiles() {
+  static constexpr TileSizes kHalf = {.row_bytes = {64, 64, 64, 64, 32, 32, 64, 64},
+                                      .rows = {16, 16, 16, 16, 16, 16, 8, 8}};
+  asm volatile("ldtilecfg %0" : : "m"(kHalf));
 }
 // After the last product: from here on, the system need not save tiles.
 inline void end_tiles() { asm volatile("tilerelease"); }
@@ -55,12 +61,18 @@ HWY_INLINE void store_tile(void* to, int64_t row_bytes) {
                : "memory");
 }
 
-enum class TileNumbers { bytes /* i8 times u8, in i32 */, bf16 /* in f32 */ };
+enum class TileNumbers {
+  bytes,         // i8 times u8, in i32
+  signed_bytes,  // i8 times i8, in i32
+  bf16,          // in f32
+};
 
 template <TileNumbers kNumbers, int kSums, int kA, int kB>
 HWY_INLINE void add_tile_product() {
   if constexpr (kNumbers == TileNumbers::bytes)
     asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
+  else if constexpr (kNumbers == TileNumbers::signed_bytes)
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
   else
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
 }
