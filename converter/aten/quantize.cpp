@@ -397,6 +397,7 @@ IntegerOptions integer_options(Call& call) {
 // Adds the bias to sums that are not rounded.
 Value with_bias(Call& call, const Value& y, int axis) {
   if (call.has("scale") || !call.has("bias")) return y;
+  if (axis < 0 || axis >= y.rank()) return y;  // the product was refused
   const Value bias = convert::cast(call.tensor("bias"), f32);
   Shape shape(y.rank(), Dim(1));
   shape[axis] = bias.dim(0);

@@ -333,6 +333,8 @@ void join_levels(ScriptProgram& program) { Joiner joiner(program); }
 bool has_levels(const ScriptBlock& block) {
   return std::any_of(block.nodes.begin(), block.nodes.end(), [](const ScriptNode& node) {
     return node.kind.starts_with("quantized::") || node.kind.starts_with("aten::quantize_per_") ||
+           is_any(node, {"aten::dequantize", "aten::int_repr", "aten::quantized_lstm",
+                         "aten::quantized_gru"}) ||
            node.kind == kDequantize || node.kind == kDequantizeChannels ||
            std::any_of(node.blocks.begin(), node.blocks.end(), has_levels);
   });

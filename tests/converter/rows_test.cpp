@@ -132,6 +132,8 @@ TEST(Rows, NamesInTheSourcesAreRows) {
       "aten::quantize_per_channel",
       "aten::quantize_per_tensor",
       "aten::quantize_per_tensor_dynamic",
+      "aten::quantized_gru",
+      "aten::quantized_lstm",
       "aten::q_scale",
       "aten::q_zero_point",
       "aten::int_repr",

@@ -275,7 +275,7 @@ class ProgramReader {
       c10::IValue value = object->getSlot(slot);
       std::string name = join(path, type->getAttributeName(slot));
       if (value.isTensor()) {
-        if (!value.toTensor().defined()) continue;
+        if (!value.toTensor().defined() || is_unpackable(value.toTensor())) continue;
         bool parameter = type->is_module() && type->is_parameter(slot);
         index_of(value.toTensor(), name, parameter ? State::Kind::parameter : State::Kind::buffer);
       } else if (value.isObject() && !value.toObject()->type()->name()->name().empty()) {
@@ -292,21 +292,15 @@ class ProgramReader {
                                  const std::string& path) {
     std::shared_ptr<Object>& known = objects_[from.get()];
     if (known) return known;
+    held_.emplace_back(from);
     known = std::make_shared<Object>();
     std::shared_ptr<Object> result = known;
     const c10::ClassTypePtr& type = from->type();
     result->type = type->name() ? type->name()->qualifiedName() : type->str();
     result->path = path;
     if (const auto parts = unpacked(c10::IValue(from))) {
-      result->type = kPackedWeights;
       // The layer has the state `weight`, its packed form is `_packed_params` once or twice.
-      const std::string layer = path.substr(0, path.find("._packed_params"));
-      for (const auto& [name, value] : *parts)
-        result->attributes.emplace_back(
-            name, value.isTensor() && value.toTensor().defined()
-                      ? Item(ScriptTensorIndex{
-                            index_of(value.toTensor(), join(layer, name), State::Kind::buffer)})
-                      : item(value, path));
+      fill(*result, *parts, path.substr(0, path.find("._packed_params")));
       return result;
     }
     for (size_t slot = 0; slot < type->numAttributes(); ++slot) {
@@ -318,12 +312,29 @@ class ProgramReader {
     return result;
   }
 
+  void fill(Object& to, const Unpacked& from, const std::string& layer) {
+    to.type = from.type;
+    const auto kind = layer.empty() ? State::Kind::constant : State::Kind::buffer;
+    for (const auto& [name, value] : from.values)
+      to.attributes.emplace_back(
+          name, value.isTensor() && value.toTensor().defined()
+                    ? Item(ScriptTensorIndex{
+                          index_of(value.toTensor(), layer.empty() ? "" : join(layer, name), kind)})
+                    : item(value, join(layer, name)));
+  }
+
   // Converts attributes of the module, and constants. A value that the program cannot express
   // becomes an Object with the name of its type; a row that gets it rejects it by name.
   Item item(const c10::IValue& value, const std::string& path) {
     if (value.isNone()) return Item();
     if (value.isTensor()) {
       if (!value.toTensor().defined()) return Item();
+      if (is_unpackable(value.toTensor())) {
+        auto levels = std::make_shared<Object>();
+        levels->path = path;
+        fill(*levels, unpacked_tensor(value.toTensor()), path);
+        return levels;
+      }
       return ScriptTensorIndex{index_of(value.toTensor(), "", State::Kind::constant)};
     }
     if (value.isBool()) return value.toBool();
@@ -429,6 +440,7 @@ class ProgramReader {
   TorchModule& torch_;
   std::map<Identity, int32_t> by_identity_;
   std::map<const void*, std::shared_ptr<Object>> objects_;
+  std::vector<c10::IValue> held_;  // whose addresses are in objects_
   std::set<std::string> refused_;
 };
 

@@ -52,6 +52,12 @@ Failure load_failure(const std::string& path, const std::string& what, const std
                                    " with arguments that libtorch " + version + " does not have" +
                                    newer};
   }
+  if (has("only supports INT8 bit width") || has("linear_prepack_fp16"))
+    return {Exit::unsupported,
+            path + ": the model has dynamically quantized layers in f16, which libtorch " +
+                version +
+                " cannot load without FBGEMM; convert the model from before its quantization, and "
+                "store its weights in f16 with hg-quantize --max-error"};
   if (has("file_format_version") || has("Attempted to read a PyTorch file with version"))
     return {Exit::unsupported,
             path + ": the file's format is newer than libtorch " + version + " reads" + newer};

@@ -12,8 +12,16 @@
 
 namespace hg::convert {
 
-// The values of an Object of the type kPackedWeights (quantized.h), by name. Nothing for objects of
-// other classes.
-std::optional<std::vector<std::pair<std::string, c10::IValue>>> unpacked(const c10::IValue& object);
+struct Unpacked {
+  const char* type = nullptr;  // of the Object: a name in quantized.h
+  std::vector<std::pair<std::string, c10::IValue>> values;
+};
+
+// Returns nothing for objects of other classes.
+std::optional<Unpacked> unpacked(const c10::IValue& object);
+
+// Whether an Object of the type kQuantizedTensor can hold the tensor.
+bool is_unpackable(const at::Tensor& tensor);
+Unpacked unpacked_tensor(const at::Tensor& tensor);
 
 }  // namespace hg::convert

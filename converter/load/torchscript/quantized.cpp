@@ -50,6 +50,12 @@ void Lowering::lower(ScriptNode&& node) {
   if (node.kind.starts_with("quantized::")) return lower_quantized_op(std::move(node));
   if (node.kind.starts_with("aten::quantize_per_") || node.kind == "aten::dequantize")
     return lower_conversion(std::move(node));
+  if (node.kind == "prim::GetAttr" || node.kind == "prim::Constant")
+    if (const Object* tensor = object_of(node.outputs.at(0), kQuantizedTensor))
+      return lower_tensor(node, *tensor);
+  if (node.kind == "aten::quantized_lstm" || node.kind == "aten::quantized_gru")
+    return lower_recurrent(std::move(node));
+  if (!node.inputs.empty() && lists_.count(node.inputs[0]) > 0) follow_list(node);
   const bool reads = std::any_of(node.inputs.begin(), node.inputs.end(),
                                  [&](ScriptId id) { return is_quantized(id); });
   if (!reads || is_on_shape(node)) return keep(std::move(node));
@@ -127,6 +133,7 @@ std::optional<ScriptId> Lowering::part_of(const ScriptNode& node) const {
 bool Lowering::lower_container(const ScriptNode& node) {
   if (node.kind == "prim::ListConstruct" || node.kind == "prim::TupleConstruct") {
     lists_[node.outputs[0]] = node.inputs;
+    built_in_[node.outputs[0]] = nodes_;
   } else if (node.kind == "prim::ListUnpack" || node.kind == "prim::TupleUnpack") {
     const auto list = lists_.find(node.inputs[0]);
     if (list != lists_.end() && list->second.size() == node.outputs.size()) {
@@ -144,6 +151,24 @@ bool Lowering::lower_container(const ScriptNode& node) {
     return false;
   }
   return true;
+}
+
+const std::vector<ScriptId>* Lowering::elements(ScriptId list) const {
+  const auto found = lists_.find(list);
+  return found == lists_.end() || changed_.count(list) > 0 ? nullptr : &found->second;
+}
+
+void Lowering::follow_list(const ScriptNode& node) {
+  const ScriptId list = node.inputs[0];
+  if (node.kind == "aten::append" && built_in_[list] == nodes_) {
+    lists_[list].push_back(node.inputs.at(1));
+    if (!node.outputs.empty()) lists_[node.outputs[0]] = lists_[list];
+  } else if (node.kind == "aten::append" ||
+             is_any(node, {"aten::insert", "aten::extend", "aten::pop", "aten::clear",
+                           "aten::remove", "aten::reverse", "aten::sort", "aten::_set_item",
+                           "aten::Delete", "aten::add_"})) {
+    changed_.insert(list);
+  }
 }
 
 // ---- conversions

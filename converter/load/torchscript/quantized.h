@@ -14,6 +14,19 @@ namespace hg::convert {
 //   bias         a tensor or None
 //   stride, padding, output_padding, dilation, groups, transpose   of convolutions
 inline constexpr const char* kPackedWeights = "hologram.PackedWeights";
+// Of a recurrent layer's direction:
+//   kind               "quantized_dynamic"; others have no more attributes
+//   reduce_range       whether inputs are rounded to 7 bits
+//   ih, hh             packed weights
+inline constexpr const char* kPackedCell = "hologram.PackedCell";
+// Of an embedding, whose rows are weight * scale + offset. None for other levels than 8 bits:
+//   weight             levels (u8)
+//   scale, offset      [rows, 1]
+inline constexpr const char* kPackedEmbedding = "hologram.PackedEmbedding";
+// Of a quantized tensor of the file:
+//   weight             levels
+//   scale, zero_point, dtype   numbers
+inline constexpr const char* kQuantizedTensor = "hologram.QuantizedTensor";
 
 // Replaces the nodes that make, read or return quantized tensors. Nodes that it cannot express get
 // a `trouble`. The results of replaced nodes keep their ids.

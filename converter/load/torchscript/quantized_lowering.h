@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass of quantized.h, in parts: the walk over the program (quantized.cpp), the nodes that it
-// adds (quantized_nodes.cpp), ops of quantized:: (quantized_ops.cpp) and of aten::
-// (quantized_aten.cpp).
+// adds (quantized_nodes.cpp), ops of quantized:: (quantized_ops.cpp), recurrent layers
+// (quantized_recurrent.cpp), tensors of the file and embeddings (quantized_tensors.cpp), and ops of
+// aten:: (quantized_aten.cpp).
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -58,6 +60,7 @@ class Lowering {
   ScriptId value(const ScriptNode& at, std::string kind, const Arguments& arguments,
                  std::string overload = "");
   ScriptId constant(const ScriptNode& at, Item item);
+  ScriptId list_of(const ScriptNode& at, const std::vector<ScriptId>& parts);
   Arguments arguments_of(const ScriptNode& at, ScriptId input, ScriptId scale, ScriptId zero,
                          const Levels& levels);
   Arguments arguments_of(const ScriptNode& at, ScriptId input, const Levels& levels);
@@ -77,6 +80,10 @@ class Lowering {
   void give(ScriptId to, ScriptId from);
   // The part of a list or tuple that a node with a constant place gives.
   std::optional<ScriptId> part_of(const ScriptNode& node) const;
+  // Notes what the node does to the list that is its first argument.
+  void follow_list(const ScriptNode& node);
+  // The elements of a list; null if they are unknown.
+  const std::vector<ScriptId>* elements(ScriptId list) const;
   // Returns whether the node stays as it is.
   bool lower_container(const ScriptNode& node);
 
@@ -87,19 +94,49 @@ class Lowering {
                      ScriptId result);
 
   // ---- ops
+  // The value as an Object of this type; null for other values.
+  const Object* object_of(ScriptId id, std::string_view type) const;
+  // The first packed weights among the arguments.
   const Object* packed(const ScriptNode& node) const;
   static Item attribute(const Object& object, std::string_view name);
   // The real values of packed weights.
   ScriptId weight(const ScriptNode& at, const Object& packed);
   // A convolution or linear layer of `x` with packed weights.
   ScriptId product(const ScriptNode& at, const std::string& op, ScriptId x, const Object& packed);
+  // A linear layer of `x`, rounded to levels that its elements give.
+  ScriptId dynamic_linear(const ScriptNode& at, ScriptId x, const Object& packed, bool reduce);
   void lower_quantized_op(ScriptNode&& node);
+  // PyTorch multiplies positive elements by 1 rounded to the levels of the slopes (qprelu.cpp).
+  void lower_prelu(ScriptNode&& node);
   void finish(const ScriptNode& at, ScriptId y, bool relu, const std::optional<Levels>& levels,
               ScriptId result);
   // A sum or product with a number keeps the levels and moves the scale or zero point (PyTorch's
   // quantized/cpu/qadd.cpp, qmul.cpp).
   void with_number(ScriptNode&& node, const std::string& op, bool relu, ScriptId result);
 
+  // ---- recurrent layers
+  // The weights and the formula of one direction.
+  struct Cell {
+    std::string kind;  // "lstm", "gru", "tanh", "relu"
+    const Object *ih = nullptr, *hh = nullptr;
+    bool reduce = true;
+  };
+  // One step from the linear layer of its input: the next h and, for an LSTM, c.
+  std::vector<ScriptId> step(const ScriptNode& at, const Cell& cell, ScriptId gates,
+                             const std::vector<ScriptId>& states);
+  // Returns all steps of x: [time, batch, in], and the last states.
+  std::vector<ScriptId> scan(const ScriptNode& at, const Cell& cell, ScriptId x,
+                             std::vector<ScriptId> states, bool reverse);
+  // The states that a call names: h and, for an LSTM, c.
+  std::vector<ScriptId> first_states(const ScriptNode& node);
+  void lower_recurrent(ScriptNode&& node);
+  void lower_cell(ScriptNode&& node);
+
+  // ---- tensors of the file
+  void lower_tensor(const ScriptNode& at, const Object& tensor);
+  void lower_embedding(ScriptNode&& node);
+
+  // ---- ops of aten::
   void lower_aten(ScriptNode&& node);
   // An element of a list.
   void keep_item(ScriptNode&& node);
@@ -112,6 +149,8 @@ class Lowering {
   // Tensors quantized by channels: the arguments of dequantize().
   std::map<ScriptId, Arguments> channels_;
   std::map<ScriptId, std::vector<ScriptId>> lists_;
+  std::map<ScriptId, const std::vector<ScriptNode>*> built_in_;  // the block that makes a list
+  std::set<ScriptId> changed_;  // lists that a branch, a loop or more than append() changes
 };
 
 }  // namespace hg::convert::quantized

@@ -46,6 +46,13 @@ ScriptId Lowering::constant(const ScriptNode& at, Item item) {
   return node.outputs[0];
 }
 
+ScriptId Lowering::list_of(const ScriptNode& at, const std::vector<ScriptId>& parts) {
+  ScriptNode& node = emit(at, "prim::ListConstruct", {});
+  node.inputs = parts;
+  node.output_types = {"Tensor[]"};
+  return node.outputs[0];
+}
+
 Lowering::Arguments Lowering::arguments_of(const ScriptNode& at, ScriptId input, ScriptId scale,
                                            ScriptId zero, const Levels& levels) {
   return {{"input", input},

@@ -58,13 +58,16 @@ const Computed* computed_of(const std::string& op) {
 
 }  // namespace
 
+const Object* Lowering::object_of(ScriptId id, std::string_view type) const {
+  const Item* item = known_.find(id);
+  if (item == nullptr || !item->is_object()) return nullptr;
+  const Object* object = std::get<std::shared_ptr<Object>>(item->value).get();
+  return object->type == type ? object : nullptr;
+}
+
 const Object* Lowering::packed(const ScriptNode& node) const {
-  for (const ScriptId id : node.inputs) {
-    const Item* item = known_.find(id);
-    if (item == nullptr || !item->is_object()) continue;
-    const auto& object = std::get<std::shared_ptr<Object>>(item->value);
-    if (object->type == kPackedWeights) return object.get();
-  }
+  for (const ScriptId id : node.inputs)
+    if (const Object* object = object_of(id, kPackedWeights)) return object;
   return nullptr;
 }
 
@@ -121,9 +124,18 @@ ScriptId Lowering::product(const ScriptNode& at, const std::string& op, ScriptId
                 {"groups", constant(at, attribute(packed, "groups"))}});
 }
 
+ScriptId Lowering::dynamic_linear(const ScriptNode& at, ScriptId x, const Object& packed,
+                                  bool reduce) {
+  const ScriptId rounded = program_.value_count++;
+  round_dynamic(at, x, Levels{}, reduce, rounded);
+  return product(at, "linear", rounded, packed);
+}
+
 void Lowering::lower_quantized_op(ScriptNode&& node) {
   std::string op = node.kind.substr(std::strlen("quantized::"));
   const ScriptId result = node.outputs.empty() ? -1 : node.outputs[0];
+  if (op.ends_with("_cell_dynamic")) return lower_cell(std::move(node));
+  if (op.starts_with("embedding_")) return lower_embedding(std::move(node));
   if (node.outputs.size() != 1 || !node.outs.empty() || node.overload.ends_with("out"))
     return keep(std::move(node));
   const bool dynamic = removes(op, "_dynamic"), relu = op != "leaky_relu" && removes(op, "_relu");
@@ -163,6 +175,7 @@ void Lowering::lower_quantized_op(ScriptNode&& node) {
       return refuse(std::move(node), "dropout must be inactive");
     return finish(node, x, false, levels, result);
   }
+  if (op == "prelu") return lower_prelu(std::move(node));
   const Computed* row = computed_of(op);
   if (row == nullptr || dynamic || accumulates) return keep(std::move(node));
   ScriptId source = x;
@@ -193,6 +206,29 @@ void Lowering::lower_quantized_op(ScriptNode&& node) {
   if (!pools) return finish(node, y, relu, levels, result);
   emit(node, "aten::alias", {{"self", y}}, result);
   levels_[result] = *levels;
+}
+
+void Lowering::lower_prelu(ScriptNode&& node) {
+  const ScriptId x = *argument_of(node, "qx"), slopes = *argument_of(node, "weight");
+  const auto from = levels_.find(x), of_slopes = levels_.find(slopes);
+  const auto levels = given_levels(node, from == levels_.end() ? 0 : from->second.dtype);
+  if (from == levels_.end() || of_slopes == levels_.end() || !levels)
+    return refuse(std::move(node), "the scales and zero points must be constants of the file");
+  const Levels& w = of_slopes->second;
+  const auto zero = static_cast<double>(w.zero_point);
+  const double one = std::clamp(std::nearbyint(1 / w.scale) + zero, static_cast<double>(w.least()),
+                                static_cast<double>(w.most()));
+  const ScriptId above = value(node, "aten::relu", {{"self", x}});
+  const ScriptId below = value(node, "aten::clamp_max", {{"self", x}, {"max", constant(node, 0)}});
+  const ScriptId y =
+      value(node, "aten::add",
+            {{"self", value(node, "aten::mul",
+                            {{"self", above}, {"other", constant(node, (one - zero) * w.scale)}},
+                            "Scalar")},
+             {"other", value(node, "aten::prelu", {{"self", below}, {"weight", slopes}})},
+             {"alpha", constant(node, 1)}},
+            "Tensor");
+  finish(node, y, false, levels, node.outputs[0]);
 }
 
 void Lowering::finish(const ScriptNode& at, ScriptId y, bool relu,
