@@ -59,6 +59,38 @@ TEST(Passes, FoldConstants) {
   EXPECT_NE(off.find("mul_1 = mul(c, constant)"), std::string::npos) << off;
 }
 
+// Large constants are written where they stay, small ones are copied: one that two nodes read, one
+// that shares the memory of another, and one that another is computed from.
+TEST(Passes, FoldedConstantsOfAllSizesHaveTheirValues) {
+  for (const int64_t n : {0, 1, 7, 16383, 16384, 40000}) {
+    const auto run = [&](SessionOptions options) {
+      Graph g;
+      const Value x = g.input("x", f32, {n});
+      const Value a =
+          g.call("mul", {g.parameter("a", f32, {n}, init::uniform(-1, 1, 1)), g.scalar(3.0)});
+      const Value b = g.call("add", {a, g.parameter("b", f32, {n}, init::uniform(-1, 1, 2))});
+      const Value half = g.call("cast", {b}, {{"dtype", f16}});
+      g.output("first", g.call("add", {x, a}));
+      g.output("second", g.call("sub", {g.call("mul", {x, a}), b}));
+      g.output("third", g.call("add", {x, g.call("cast", {half}, {{"dtype", f32}})}));
+      g.output("turned", g.call("matmul", {reshape(x, {1, n}), reshape(b, {n, 1})}));
+      g.output("constant", a);
+      const Model model = *Model::from_graph(std::move(g));
+      Session session = *Session::create(model, std::move(options));
+      const TensorData given = filled({n}, 0.5f);
+      EXPECT_TRUE(session.set_input("x", given.tensor).ok());
+      EXPECT_TRUE(session.run().ok());
+      std::vector<std::vector<float>> all;
+      for (const char* name : {"first", "second", "third", "turned", "constant"}) {
+        const Tensor y = *session.output(name);
+        all.emplace_back(y.as<float>(), y.as<float>() + y.count());
+      }
+      return all;
+    };
+    EXPECT_EQ(run({}), run({.disabled_passes = {"fold"}})) << n;
+  }
+}
+
 // Nodes without inputs are checked in the same way as others.
 TEST(Passes, LeaveLargeConstantsOfNodesWithoutInputs) {
   Graph g;

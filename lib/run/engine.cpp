@@ -12,6 +12,8 @@
 namespace hg {
 namespace {
 
+constexpr int64_t kCopied = 1 << 16;  // bytes below which a constant is copied
+
 // The engine that the constant folding pass runs, compiled only with required passes.
 Result<std::vector<TensorData>> evaluate_constants(Graph graph, const CompileContext& context) {
   SessionOptions options;
@@ -20,8 +22,23 @@ Result<std::vector<TensorData>> evaluate_constants(Graph graph, const CompileCon
   options.keep_all_values = true;
   HG_TRY_ASSIGN(const std::unique_ptr<Engine> engine,
                 Engine::create(graph, options, *context.registry));
+  // Kernels write large constants to the memory that keeps them. Copies would take a good part of
+  // the time in which a session starts. The check of bound memory compares all pairs.
+  std::vector<TensorData> results(graph.outputs().size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    const TensorType& type = graph.value_info(graph.outputs()[i].second).type;
+    HG_TRY_ASSIGN(const Sizes sizes, evaluate(type.shape, Bindings()));
+    if (sizes.count() * size_of(type.dtype) < kCopied) continue;
+    HG_TRY_ASSIGN(results[i], TensorData::allocate(type.dtype, sizes));
+    HG_TRY(engine->set_output(static_cast<int>(i), results[i].tensor));
+  }
   HG_TRY(engine->run());
-  return engine->copies_of_outputs();
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].empty()) continue;
+    HG_TRY_ASSIGN(const Tensor made, engine->output(static_cast<int>(i)));
+    HG_TRY_ASSIGN(results[i], TensorData::copy_of(made));
+  }
+  return results;
 }
 
 }  // namespace
