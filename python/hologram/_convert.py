@@ -73,9 +73,14 @@ def _is_torch_script(path):
 
 def _has_packed_weights(torch, module):
     """Whether layers of torch.ao.nn.quantized are among the modules."""
+
+    def is_packed(value):
+        if isinstance(value, torch.ScriptObject):
+            return any(name in str(value._type()) for name in ("classes.quantized", "classes.rnn.CellParams"))
+        return isinstance(value, torch.Tensor) and value.is_quantized
+
     return not isinstance(module, torch.jit.ScriptModule) and any(
-        isinstance(value, torch.ScriptObject) and "quantized" in str(value._type()) for each in module.modules()
-        for value in vars(each).values())  # fmt: skip
+        is_packed(value) for each in module.modules() for value in vars(each).values())  # fmt: skip
 
 
 def program_of(path):

@@ -430,6 +430,10 @@ def test_modules_with_packed_weights_are_traced():
     model = hg.convert(net, x, dynamic="n")
     for given in (x, torch.randn(2, 8)):
         torch.testing.assert_close(model(given), net(given), rtol=1e-5, atol=1e-5)
+    gru = quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.GRU(8, 5)).eval(), {torch.nn.GRU})
+    x = torch.randn(3, 2, 8)
+    for got, want in zip(hg.convert(gru, x)(x), gru(x)):
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
     with pytest.raises(TypeError, match="a quantized module is converted with example_inputs"):
         hg.convert(net, None, example_kwargs={"input": x})
 
