@@ -347,10 +347,20 @@ MatmulShape gemv_shape(const PrepareContext& c) {
   return s;
 }
 
+bool takes_dots(const MatmulShape& s) {
+  return s.b_row == 1 && s.a_col == 1 && (s.b_col != 1 || s.k > 1);
+}
+
+// The packed copy of a large weight, such as the head of a language model, would take as much
+// memory again. A few more rows read it in place.
+constexpr int64_t kLargeGemvRows = 8, kLargeWeight = int64_t{1} << 24;
+
 bool is_gemv(const PrepareContext& c) {
   if (c.out(0).dtype != f32) return false;
   const MatmulShape s = gemv_shape(c);
-  return s.m <= kGemvRows && (s.b_col == 1 || (s.b_row == 1 && s.a_col == 1));
+  if (s.m <= kGemvRows) return s.b_col == 1 || (s.b_row == 1 && s.a_col == 1);
+  return s.m <= kLargeGemvRows && s.n * s.k >= kLargeWeight && takes_dots(s) && c.is_constant(1) &&
+         s.batches() == 1 && c.precision() != Precision::bf16;
 }
 
 struct Gemv {
@@ -360,10 +370,6 @@ struct Gemv {
   const GemmTable* table = nullptr;     // for the epilogue
   const BFloat16* rounded_b = nullptr;  // [n, k], for Precision::bf16
 };
-
-bool takes_dots(const MatmulShape& s) {
-  return s.b_row == 1 && s.a_col == 1 && (s.b_col != 1 || s.k > 1);
-}
 
 Status prepare_gemv(PrepareContext& c) {
   Gemv g;
@@ -409,7 +415,9 @@ void run_gemv(const RunContext& c) noexcept {
         g.loops->dots_bf16(s.m, columns, s.k, ai, s.a_row, g.rounded_b + j * s.k, s.k, y + offset,
                            s.n);
       else if (takes_dots(s))
-        g.loops->dots(s.m, columns, s.k, ai, s.a_row, bj, s.b_col, y + offset, s.n);
+        for (int64_t i = 0; i < s.m; i += kGemvRows)  // the piece of b stays in the cache
+          g.loops->dots(std::min(kGemvRows, s.m - i), columns, s.k, ai + i * s.a_row, s.a_row, bj,
+                        s.b_col, y + offset + i * s.n, s.n);
       else
         g.loops->combine(s.m, columns, s.k, ai, s.a_row, s.a_col, bj, s.b_row, y + offset, s.n);
       const Epilogue e = {.activation = s.activation,
