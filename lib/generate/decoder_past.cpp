@@ -169,7 +169,7 @@ Result<DecoderSession> DecoderSession::fork() const {
   HG_TRY(check_sequence("fork"));
   DecoderSession copy(whole_, options_);
   copy.model_ = model_;
-  copy.keeps_several_ = keeps_several_;
+  copy.counts_logits_ = counts_logits_;
   copy.logits_ = logits_;
   copy.logits_type_ = logits_type_;
   copy.carried_ = carried_;

@@ -105,7 +105,7 @@ Result<DecoderSession> DecoderSession::create_decoder(const Model& model, Sessio
   decoder.find_limits();
   if (output == DecoderOutput::hidden) HG_TRY(decoder.read_hidden());
   HG_TRY(decoder.use_windows());
-  HG_TRY(decoder.keep_last_logits(false));
+  HG_TRY(decoder.keep_last_logits());
   HG_TRY(decoder.find_carried());
   HG_TRY(decoder.open_first(batch));
   return decoder;
@@ -189,16 +189,14 @@ bool DecoderSession::reads_single_tokens() const {
   return model_.graph().value_info(ids_.value).type.shape[1] == Dim(1);
 }
 
-// Passes of the compiler then leave out what computes the other logits.
-Status DecoderSession::keep_last_logits(bool several) {
+// Passes of the compiler then leave out what computes the other logits. The number of logits is a
+// symbol: one session serves runs that need one and runs that need several.
+Status DecoderSession::keep_last_logits() {
   const Dim time = logits_type_.shape[1];
   if (time == Dim(1)) return {};
   Graph graph(whole_.graph());
-  Dim count(1);
-  if (several) {
-    count = Dim(kKept);
-    graph.input(kKept, boolean, {count});
-  }
+  const Dim count(kKept);
+  graph.input(kKept, boolean, {count});
   const ValueId all = output_named(graph, logits_);
   const Value last =
       graph.call("slice", {graph.value(all)}, {{"dim", 1}, {"start", time - count}, {"end", time}});
@@ -208,24 +206,9 @@ Status DecoderSession::keep_last_logits(bool several) {
   HG_TRY(graph.verify());
   HG_TRY_ASSIGN(Model changed, Model::from_graph(std::move(graph)));
   changed.set_info(whole_.info());
-  GraphAccess::share_companions(whole_.graph(), several ? "some logits" : "last logits",
-                                changed.graph());
+  GraphAccess::share_companions(whole_.graph(), "last logits", changed.graph());
   model_ = std::move(changed);
-  keeps_several_ = several;
-  return {};
-}
-
-Status DecoderSession::keep_logits(int64_t count) {
-  if (count > 1 && !keeps_several_) {
-    std::vector<TensorData> kept;
-    if (keeps_past()) {
-      HG_TRY_ASSIGN(kept, copy_carried());
-    }
-    HG_TRY(keep_last_logits(true));
-    HG_TRY(reopen());
-    HG_TRY(restore_carried(kept));
-  }
-  kept_logits_ = count;
+  counts_logits_ = true;
   return {};
 }
 
@@ -319,12 +302,6 @@ StatefulOptions DecoderSession::stateful_options(int64_t batch, int64_t capacity
 int64_t DecoderSession::capacity_for(int64_t positions) {
   return std::max(kFirstCapacity,
                   static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(positions))));
-}
-
-// Another session for the same past.
-Status DecoderSession::reopen() {
-  if (keeps_past()) return open(batch_, capacity_);
-  return use(Session::create(model_, options_));
 }
 
 Status DecoderSession::use(Result<Session> session) {
@@ -464,7 +441,7 @@ Status DecoderSession::run_part(int64_t from, int64_t to, std::stop_token stop) 
     HG_TRY_ASSIGN(types_.data, TensorData::allocate(info.type.dtype, {batch_, to - from}));
     HG_TRY(session_->set_input(info.name, types_.data.tensor));
   }
-  if (keeps_several_) {
+  if (counts_logits_) {
     HG_TRY_ASSIGN(kept_data_, TensorData::allocate(boolean, {std::min(kept_logits_, to - from)}));
     HG_TRY(session_->set_input(kKept, kept_data_.tensor));
   }

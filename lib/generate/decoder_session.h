@@ -47,8 +47,7 @@ class DecoderSession {
   // Fails if the model cannot check several proposed tokens in one run.
   Status check_speculation() const;
   // Sets how many logits per row the next run keeps: those of the last tokens. Other runs keep one.
-  // The first number above 1 opens another session.
-  Status keep_logits(int64_t count);
+  void keep_logits(int64_t count) { kept_logits_ = count; }
 
   // The past of one sequence; see Generator. length() also counts the tokens that the next run
   // reads. It is 0 with several rows or an encoder.
@@ -127,7 +126,7 @@ class DecoderSession {
   Status find_output(const std::string& name, ValueId id);
   Status check_parts() const;
   Status read_hidden();
-  Status keep_last_logits(bool several);
+  Status keep_last_logits();
   Status use_windows();
   Status find_carried();
   void find_limits();
@@ -136,7 +135,6 @@ class DecoderSession {
   StatefulOptions stateful_options(int64_t batch, int64_t capacity) const;
   Status open_first(int64_t batch);
   Status open(int64_t batch, int64_t capacity);
-  Status reopen();
   Status use(Result<Session> session);
   Status own_session();
   Status open(Model stateful, int64_t batch, int64_t capacity);
@@ -168,7 +166,7 @@ class DecoderSession {
   DecoderOutput output_ = DecoderOutput::logits;
   std::string logits_;
   TensorType logits_type_;
-  bool keeps_several_ = false;  // logits: as many as the input kKept has elements
+  bool counts_logits_ = false;  // as many as the input kKept has elements
   int64_t kept_logits_ = 1;
   TensorData kept_data_ = {};
   std::vector<CarriedValue> carried_;

@@ -50,7 +50,7 @@ Status Embedder::Body::pool(std::span<const int32_t> ids, Pooling pooling, std::
     HG_TRY(add(i, 0));
   }
   if (steps) return {};
-  if (pooling != Pooling::last) HG_TRY(session.keep_logits(count));
+  if (pooling != Pooling::last) session.keep_logits(count);
   HG_TRY(session.run(std::move(stop)));
   const int64_t first = pooling == Pooling::last ? count - 1 : 0;
   for (int64_t i = first; i < count; ++i) HG_TRY(add(i, count - 1 - i));

@@ -43,6 +43,7 @@ struct Generator::Body {
   Status append(std::span<const int32_t> ids, std::stop_token stop);
   Status check_speculation(size_t sequences, const GenerateOptions& with) const;
   Result<std::vector<int32_t>> propose(std::stop_token stop);
+  void adapt(int64_t proposed, int64_t accepted);
   Result<std::vector<int32_t>> draft(std::vector<int32_t> text, size_t most, size_t step,
                                      const Sampler& with, std::stop_token stop);
   Status step(std::stop_token stop);
@@ -59,6 +60,7 @@ struct Generator::Body {
   std::vector<float> logits;
   std::vector<GeneratedToken> tokens;  // of the last step
   Generation result;
+  int64_t looks_up = 0;  // most tokens that the next look-up proposes
   bool has_run = false;
 };
 
@@ -92,6 +94,7 @@ Status Generator::Body::begin(std::span<const std::vector<int32_t>> prompts, Gen
       decoder.push(row, prompt[i], static_cast<int64_t>(i), false);
   }
   options = std::move(with);
+  looks_up = options.lookup;
   states.clear();
   states.resize(history.size());
   is_done.assign(history.size(), options.max_tokens == 0);
@@ -150,7 +153,7 @@ Status Generator::Body::step(std::stop_token stop) {
     }
   }
   sampler.reset();  // set again when the step succeeds
-  HG_TRY(decoder.keep_logits(1 + std::ssize(proposed)));
+  decoder.keep_logits(1 + std::ssize(proposed));
   HG_TRY(run(std::move(stop)));
   const int64_t read = std::ssize(history[0]);
   int64_t accepted = 0;
@@ -167,6 +170,7 @@ Status Generator::Body::step(std::stop_token stop) {
   if (!proposed.empty()) {
     result.proposed += std::ssize(proposed);
     result.accepted += accepted;
+    if (options.draft == nullptr) adapt(std::ssize(proposed), accepted);
     HG_TRY(decoder.truncate(read + accepted));
   }
   sampler = now;
@@ -195,14 +199,26 @@ Result<std::vector<int32_t>> Generator::Body::propose(std::stop_token stop) {
   if (options.lookup == 0 && options.draft == nullptr) return std::vector<int32_t>();
   const std::vector<int32_t>& known = result.sequences[0].ids;
   const int64_t left = options.max_tokens - std::ssize(known) - 1;
-  if (options.draft == nullptr)
-    return looked_up(history[0], static_cast<size_t>(std::min(options.lookup, left)));
+  if (options.draft == nullptr) {
+    auto found = looked_up(history[0], static_cast<size_t>(std::min(looks_up, left)));
+    found.resize(static_cast<size_t>(rounded_run(1 + std::ssize(found)) - 1));
+    return found;
+  }
   const Clock::time_point start = Clock::now();
   auto proposed = options.draft->body_->draft(
       history[0], static_cast<size_t>(std::min(options.draft_tokens, left)), known.size(), *sampler,
       std::move(stop));
   result.decode_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   return proposed;
+}
+
+// A run for tokens that are rejected costs time. Proposes fewer after a run that rejects most of
+// them, and more after one that accepts all.
+void Generator::Body::adapt(int64_t proposed, int64_t accepted) {
+  if (accepted == proposed)
+    looks_up = std::min(options.lookup, 2 * looks_up + 1);
+  else if (2 * accepted < proposed)
+    looks_up = std::max<int64_t>(1, looks_up / 2);
 }
 
 // Continues a text by at most `most` tokens, with the draws of steps from `step` on.

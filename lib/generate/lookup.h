@@ -8,19 +8,30 @@
 
 namespace hg {
 
-// Proposes at most `most` tokens for the end of a text: the tokens after the previous occurrence of
-// its last three tokens, or two, or one.
+// Proposes at most `most` tokens for the end of a text: the tokens after an earlier occurrence of
+// its last three tokens, or two, or one. Takes the latest occurrence with `most` tokens after it,
+// or else the one with most tokens. A text that repeats a few tokens has none behind the latest.
 inline std::vector<int32_t> looked_up(std::span<const int32_t> text, size_t most) {
+  if (most == 0) return {};
   for (size_t n = std::min<size_t>(3, text.size()); n > 0; --n) {
     const std::span<const int32_t> end = text.last(n);
-    for (size_t at = text.size() - n; at-- > 0;)
-      if (std::equal(end.begin(), end.end(), text.begin() + static_cast<std::ptrdiff_t>(at))) {
-        const std::span<const int32_t> next = text.subspan(at + n);
-        return {next.begin(),
-                next.begin() + static_cast<std::ptrdiff_t>(std::min(most, next.size()))};
-      }
+    std::span<const int32_t> longest;
+    for (size_t at = text.size() - n; at-- > 0 && longest.size() < most;)
+      if (std::equal(end.begin(), end.end(), text.begin() + static_cast<std::ptrdiff_t>(at)))
+        longest = text.subspan(at + n);
+    if (longest.empty()) continue;
+    longest = longest.first(std::min(most, longest.size()));
+    return {longest.begin(), longest.end()};
   }
   return {};
+}
+
+// Rounds the tokens of a run down to 2^k or 3 * 2^k, so that few numbers of them occur: a session
+// plans each. Kernels for few rows take up to 8.
+inline int64_t rounded_run(int64_t tokens) {
+  int64_t rounded = 1;
+  while (2 * rounded <= tokens) rounded *= 2;
+  return rounded >= 2 && rounded + rounded / 2 <= tokens ? rounded + rounded / 2 : rounded;
 }
 
 }  // namespace hg

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Speculative decoding, compared with decoding token by token.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hg/generator.h"
+#include "lib/generate/lookup.h"
+#include "tests/must.h"
+#include "tests/small_decoder.h"
+
+namespace hg {
+namespace {
+
+using namespace small_decoder;
+
+Generator generator_of(const Form& form = {}) {
+  return must(Generator::create(decoder(form), {.threads = 2}));
+}
+
+TEST(LookUp, TakesAnOccurrenceWithEnoughTokensAfterIt) {
+  EXPECT_EQ(looked_up(Ids{}, 4), Ids());
+  EXPECT_EQ(looked_up(Ids{1, 2, 3}, 4), Ids());
+  EXPECT_EQ(looked_up(Ids{1, 1}, 0), Ids());
+  EXPECT_EQ(looked_up(Ids{1, 1}, 4), Ids{1});
+  EXPECT_EQ(looked_up(Ids{7, 7, 7, 7, 7, 7, 7, 7}, 4), (Ids{7, 7, 7, 7}));
+  EXPECT_EQ(looked_up(Ids{7, 7, 7, 7, 7}, 4), (Ids{7, 7}));  // more follow 7, 7, 7 nowhere
+  EXPECT_EQ(looked_up(Ids{1, 2, 1, 2, 1, 2, 1, 2}, 3), (Ids{1, 2, 1}));
+  // The latest one with enough tokens.
+  EXPECT_EQ(looked_up(Ids{9, 1, 2, 9, 3, 4, 5, 9}, 3), (Ids{3, 4, 5}));
+  EXPECT_EQ(looked_up(Ids{9, 1, 2, 9, 3, 4, 5, 9}, 5), (Ids{1, 2, 9, 3, 4}));
+  // More tokens that are the same come before more tokens that follow.
+  EXPECT_EQ(looked_up(Ids{8, 9, 1, 2, 7, 8, 9, 3, 0, 9, 4, 4, 8, 9}, 3), (Ids{3, 0, 9}));
+}
+
+// Beside all places of a random text.
+TEST(LookUp, EqualsATrialOfAllPlaces) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 2000; ++i) {
+    Ids text(random() % 24);
+    for (int32_t& id : text) id = static_cast<int32_t>(random() % 3);
+    const size_t most = random() % 7;
+    Ids wanted;
+    for (size_t n = 3; n > 0 && wanted.empty(); --n)
+      for (size_t end = n; end < text.size() && most > 0; ++end) {
+        const auto at = text.begin() + static_cast<std::ptrdiff_t>(end);
+        const auto count = static_cast<std::ptrdiff_t>(n);
+        const auto follow = static_cast<std::ptrdiff_t>(std::min(most, text.size() - end));
+        if (std::equal(at - count, at, text.end() - count) &&
+            follow >= static_cast<std::ptrdiff_t>(wanted.size()))
+          wanted.assign(at, at + follow);
+      }
+    EXPECT_EQ(looked_up(text, most), wanted) << ::testing::PrintToString(text) << ", " << most;
+  }
+}
+
+TEST(LookUp, RunsHaveFewNumbersOfTokens) {
+  const std::vector<int64_t> wanted = {1, 2, 3, 4, 4, 6, 6, 8, 8, 8, 8, 12, 12, 12, 12, 16};
+  for (size_t i = 0; i < wanted.size(); ++i)
+    EXPECT_EQ(rounded_run(static_cast<int64_t>(i) + 1), wanted[i]);
+}
+
+// Text that repeats a few tokens needs few runs.
+TEST(Speculation, AcceptsManyTokensOfRepeatedText) {
+  Generator plain = generator_of(), looking = generator_of();
+  for (const size_t period : {1u, 2u, 5u}) {
+    SCOPED_TRACE(period);
+    GenerateOptions options = {.max_tokens = 64};
+    options.on_logits = [&](int64_t, std::span<const int32_t> history, std::span<float> logits) {
+      logits[3 + history.size() % period] += 1000;
+      return Status();
+    };
+    const Generation wanted = must(plain.generate({{1, 2}}, options));
+    options.lookup = 7;
+    ASSERT_TRUE(looking.begin(Prompts{{1, 2}}, options).ok());
+    int runs = 0;
+    while (!must(looking.step()).empty()) ++runs;
+    EXPECT_EQ(looking.generation().sequences[0].ids, wanted.sequences[0].ids);
+    EXPECT_LE(runs, 16);
+    EXPECT_EQ(looking.generation().accepted, looking.generation().proposed);
+    EXPECT_EQ(runs + looking.generation().accepted, 64);
+  }
+}
+
+// Proposals become fewer where the model chooses other tokens.
+TEST(Speculation, ProposesFewTokensThatAreRejected) {
+  Generator looking = generator_of();
+  GenerateOptions options = {.max_tokens = 40, .lookup = 7};
+  std::mt19937 random(5);
+  options.on_logits = [&](int64_t, std::span<const int32_t>, std::span<float> logits) {
+    logits[random() % 16] += 1000;
+    return Status();
+  };
+  const Generation answer = must(looking.generate({random_ids(120, 1)}, options));
+  EXPECT_GT(answer.proposed, 20);
+  EXPECT_LT(answer.proposed, 80);  // about one per run
+}
+
+// Greedy and sampled, with stops and callbacks: the tokens are those without proposals.
+TEST(Speculation, GivesTheSameTokens) {
+  std::mt19937 random(8);
+  Generator plain = generator_of(), looking = generator_of(), drafted = generator_of();
+  Generator same = generator_of(), other = generator_of({.positions = false});
+  int64_t accepted = 0, rejected = 0;
+  for (int i = 0; i < 40; ++i) {
+    SCOPED_TRACE(i);
+    Ids prompt = random_ids(1 + random() % 20, random());
+    const Ids again = prompt;
+    prompt.insert(prompt.end(), again.begin(), again.end());
+    GenerateOptions options = {.max_tokens = static_cast<int64_t>(random() % 40),
+                               .log_probabilities = i % 3 == 0,
+                               .reuse_past = i % 4 == 3};
+    if (i % 2 == 1)
+      options.sampler = {.temperature = 0.7f, .top_k = 9, .repetition_penalty = 1.1f, .seed = 7};
+    if (i % 5 == 4) options.stop_ids = random_ids(4, random());
+    if (i % 7 == 6)
+      options.on_logits = [](int64_t, std::span<const int32_t> history, std::span<float> logits) {
+        logits[history.size() % logits.size()] += 20;
+        return Status();
+      };
+    const Generation wanted = must(plain.generate({prompt}, options));
+    const auto expect_same = [&](Generator& generator) {
+      const Generation got = must(generator.generate({prompt}, options));
+      EXPECT_EQ(got.sequences[0].ids, wanted.sequences[0].ids);
+      EXPECT_EQ(got.sequences[0].finish, wanted.sequences[0].finish);
+      ASSERT_EQ(got.sequences[0].log_probabilities.size(),
+                wanted.sequences[0].log_probabilities.size());
+      for (size_t k = 0; k < got.sequences[0].log_probabilities.size(); ++k)
+        EXPECT_NEAR(got.sequences[0].log_probabilities[k], wanted.sequences[0].log_probabilities[k],
+                    1e-4);
+      EXPECT_LE(got.accepted, got.proposed);
+      accepted += got.accepted;
+      rejected += got.proposed - got.accepted;
+      // What was rejected has left the past.
+      Ids text = prompt;
+      text.insert(text.end(), got.sequences[0].ids.begin(), got.sequences[0].ids.end());
+      const Ids read = must(generator.ids());
+      ASSERT_LE(read.size(), text.size());
+      EXPECT_TRUE(std::equal(read.begin(), read.end(), text.begin()));
+    };
+    options.lookup = 1 + static_cast<int64_t>(random() % 8);
+    expect_same(looking);
+    options.lookup = 0;
+    options.draft_tokens = 1 + static_cast<int64_t>(random() % 8);
+    options.draft = i % 2 == 0 ? &same : &other;
+    expect_same(drafted);
+  }
+  EXPECT_GT(accepted, 100);
+  EXPECT_GT(rejected, 100);
+  Generator fork = must(drafted.fork());
+  const Generation answer = must(fork.generate({{1, 2, 1, 2}}, {.max_tokens = 9, .lookup = 3}));
+  EXPECT_EQ(answer.sequences[0].ids, Whole().greedy({1, 2, 1, 2}, 9));
+}
+
+TEST(Speculation, RefusesOtherModels) {
+  Generator generator = generator_of(), draft = generator_of();
+  const auto refuses = [&](Generator& with, const Prompts& prompts, GenerateOptions options,
+                           Code code, std::string_view part) {
+    expect_refusal(with.generate(prompts, options).status(), code, part);
+  };
+  refuses(generator, {{1}}, {.lookup = -1}, Code::invalid_argument, "lookup is -1");
+  refuses(generator, {{1}}, {.draft = &draft, .draft_tokens = 0}, Code::invalid_argument,
+          "draft_tokens 0");
+  refuses(generator, {{1}}, {.lookup = 2, .draft = &draft}, Code::invalid_argument, "not by both");
+  refuses(generator, {{1}, {2}}, {.lookup = 2}, Code::invalid_argument, "one sequence, got 2");
+  refuses(generator, {{1}}, {.num_beams = 2, .lookup = 2}, Code::invalid_argument, "got 2");
+  refuses(generator, {{1}}, {.draft = &generator}, Code::invalid_argument, "the generator itself");
+  for (const Form& form : {Form{.past = false}, Form{.mask = false}}) {
+    Generator other = generator_of(form);
+    refuses(other, {{1}}, {.lookup = 2}, Code::unsupported, "needs a past that grows");
+  }
+  Generator last = generator_of({.last_only = true});
+  refuses(last, {{1}}, {.lookup = 2}, Code::unsupported, "'logits' is f32[b, 1, 61]");
+  Graph few;
+  few.output("logits", embedding(few.parameter("words", f32, {13, 13}),
+                                 few.input("input_ids", i64, {"b", "t"})));
+  Generator words = must(Generator::create(must(Model::from_graph(std::move(few)))));
+  refuses(generator, {{1}}, {.draft = &words}, Code::invalid_argument,
+          "the draft has 13 tokens, the model 61");
+}
+
+}  // namespace
+}  // namespace hg
