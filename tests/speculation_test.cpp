@@ -156,6 +156,70 @@ TEST(Speculation, GivesTheSameTokens) {
   EXPECT_EQ(answer.sequences[0].ids, Whole().greedy({1, 2, 1, 2}, 9));
 }
 
+// The rows of the windows become full, and columns leave them.
+TEST(Speculation, GivesTheSameTokensBeyondWindows) {
+  const Form form = {.window = 5, .all_slide = false, .position_count = 1000};
+  Generator plain = generator_of(form), looking = generator_of(form);
+  GenerateOptions options = {.max_tokens = 700};
+  options.on_logits = [](int64_t prompt, std::span<const int32_t> history,
+                         std::span<float> logits) {
+    logits[history.size() % static_cast<size_t>(2 + prompt)] += 4;
+    return Status();
+  };
+  const Prompts prompts = {random_ids(30, 1), random_ids(3, 2), random_ids(11, 3)};
+  const Generation wanted = must(plain.generate(prompts, options));
+  options.lookup = 7;
+  const Generation got = must(looking.generate(prompts, options));
+  for (size_t k = 0; k < prompts.size(); ++k)
+    EXPECT_EQ(got.sequences[k].ids, wanted.sequences[k].ids) << k;
+  EXPECT_GT(got.accepted, 100);
+  EXPECT_GT(got.proposed - got.accepted, 100);
+}
+
+// Rows accept different numbers of tokens, end at different times, and have windows or tables.
+TEST(Speculation, GivesTheSameTokensInBatches) {
+  std::mt19937 random(11);
+  const std::vector<Form> forms = {
+      {}, {.table = true}, {.window = 7}, {.window = 9, .all_slide = false}, {.plain = true}};
+  int64_t accepted = 0, rejected = 0;
+  for (size_t form = 0; form < forms.size(); ++form) {
+    Generator plain = generator_of(forms[form]), looking = generator_of(forms[form]);
+    for (int i = 0; i < 16; ++i) {
+      SCOPED_TRACE(str_cat("form ", uint64_t{form}, ", call ", i));
+      Prompts prompts(1 + random() % 5);
+      for (Ids& prompt : prompts) {
+        prompt = random_ids(1 + random() % 20, random());
+        const Ids again = prompt;
+        if (random() % 3 > 0) prompt.insert(prompt.end(), again.begin(), again.end());
+      }
+      GenerateOptions options = {.max_tokens = 1 + static_cast<int64_t>(random() % 60)};
+      if (i % 4 == 1) options.max_tokens = kPositions - 40;
+      if (i % 2 == 1) options.sampler = {.temperature = 0.7f, .top_k = 9, .seed = 7};
+      if (i % 3 == 2) options.stop_ids = random_ids(3, random());
+      if (i % 5 == 4) options.num_return_sequences = 2;
+      const uint32_t period = 1 + random() % 9;
+      if (i % 4 == 3)
+        options.on_logits = [period](int64_t prompt, std::span<const int32_t> history,
+                                     std::span<float> logits) {
+          logits[(history.size() + static_cast<size_t>(prompt)) % period] += 15;
+          return Status();
+        };
+      const Generation wanted = must(plain.generate(prompts, options));
+      options.lookup = 1 + static_cast<int64_t>(random() % 8);
+      const Generation got = must(looking.generate(prompts, options));
+      ASSERT_EQ(got.sequences.size(), wanted.sequences.size());
+      for (size_t k = 0; k < got.sequences.size(); ++k) {
+        EXPECT_EQ(got.sequences[k].ids, wanted.sequences[k].ids) << k;
+        EXPECT_EQ(got.sequences[k].finish, wanted.sequences[k].finish) << k;
+      }
+      accepted += got.accepted;
+      rejected += got.proposed - got.accepted;
+    }
+  }
+  EXPECT_GT(accepted, 1000);
+  EXPECT_GT(rejected, 1000);
+}
+
 TEST(Speculation, RefusesOtherModels) {
   Generator generator = generator_of(), draft = generator_of();
   const auto refuses = [&](Generator& with, const Prompts& prompts, GenerateOptions options,
@@ -166,8 +230,12 @@ TEST(Speculation, RefusesOtherModels) {
   refuses(generator, {{1}}, {.draft = &draft, .draft_tokens = 0}, Code::invalid_argument,
           "draft_tokens 0");
   refuses(generator, {{1}}, {.lookup = 2, .draft = &draft}, Code::invalid_argument, "not by both");
-  refuses(generator, {{1}, {2}}, {.lookup = 2}, Code::invalid_argument, "one sequence, got 2");
-  refuses(generator, {{1}}, {.num_beams = 2, .lookup = 2}, Code::invalid_argument, "got 2");
+  refuses(generator, {{1}, {2}}, {.draft = &draft}, Code::invalid_argument, "one sequence, got 2");
+  refuses(generator, {{1}}, {.num_beams = 2, .lookup = 2}, Code::invalid_argument,
+          "does not speculate; num_beams is 2");
+  Generator unmasked = generator_of({.positions = false});
+  refuses(unmasked, {{1}, {2}}, {.lookup = 2}, Code::unsupported,
+          "cannot speculate with several sequences: the model lacks the input");
   refuses(generator, {{1}}, {.draft = &generator}, Code::invalid_argument, "the generator itself");
   for (const Form& form : {Form{.past = false}, Form{.mask = false}}) {
     Generator other = generator_of(form);

@@ -218,7 +218,7 @@ Result<BatchGenerator> BatchGenerator::create(const Model& model, int64_t rows,
     HG_CHECK(rows > 0 && rows <= 4096, "generate: rows is ", rows, ", expected 1 to 4096");
     HG_TRY_ASSIGN(DecoderSession reader,
                   DecoderSession::create(model, options, 1, DecoderOutput::logits, past));
-    HG_TRY(reader.check_rows());
+    HG_TRY(reader.check_rows("add sequences to a running batch"));
     return BatchGenerator(
         std::make_unique<Body>(std::move(reader), model, std::move(options), rows, past));
   });

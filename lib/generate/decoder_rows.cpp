@@ -22,16 +22,16 @@ int DecoderSession::batch_dim(const CarriedValue& carried) const {
   return found;
 }
 
-Status DecoderSession::check_rows() const {
-  constexpr std::string_view kCannot = "generate: sequences cannot join a running batch: ";
+Status DecoderSession::check_rows(std::string_view what) const {
+  const std::string cannot = str_cat("generate: cannot ", what, ": ");
   if (!can_pad())
-    return unsupported(kCannot, "the model lacks the input attention_mask or position_ids");
-  if (!keeps_past()) return unsupported(kCannot, "the session does not keep the model's past");
+    return unsupported(cannot, "the model lacks the input attention_mask or position_ids");
+  if (!keeps_past()) return unsupported(cannot, "the session does not keep the model's past");
   if (batch_size().is_constant())
-    return unsupported(kCannot, "the model takes ", batch_size().constant(), " prompts at a time");
+    return unsupported(cannot, "the model takes ", batch_size().constant(), " prompts at a time");
   for (const KeptState& each : kept_)
     if (each.batch < 0)
-      return unsupported(kCannot, "no dim, or several, of the input '", each.name,
+      return unsupported(cannot, "no dim, or several, of the input '", each.name,
                          "' is the number of prompts");
   return {};
 }
@@ -114,6 +114,37 @@ Status DecoderSession::replace_row(size_t row, const DecoderSession& other, size
     const std::vector<int64_t>& given = its->rows[other_row];
     std::fill(tokens.begin(), tokens.end(), 0);
     std::copy_n(given.begin() + (other.past_ - length), length, tokens.end() - length);
+  }
+  return {};
+}
+
+Status DecoderSession::keep_new(std::span<const int64_t> kept, int64_t count) {
+  const int64_t most = *std::max_element(kept.begin(), kept.end()), dropped = count - most;
+  past_ -= dropped;
+  window_past_ = std::max(int64_t{0}, window_past_ - dropped);
+  for (Integers* const input : {&ids_, &mask_, &positions_})
+    for (size_t row = 0; row < kept.size(); ++row) {
+      std::vector<int64_t>& tokens = input->rows[row];
+      tokens.resize(tokens.size() - static_cast<size_t>(count - kept[row]));
+      tokens.insert(tokens.begin(), static_cast<size_t>(most - kept[row]), 0);
+    }
+  if (std::all_of(kept.begin(), kept.end(), [&](int64_t each) { return each == most; })) return {};
+  for (const KeptState& each : kept_) {
+    HG_TRY_ASSIGN(const Tensor state, session_->value(each.name));
+    for (size_t row = 0; row < kept.size(); ++row) {
+      const int64_t moved = std::min(most - kept[row], held(each));
+      if (moved == 0) continue;
+      Tensor part = state;
+      part.shape[each.batch] = 1;
+      part.shape[each.grows] = held(each) - moved;
+      const int64_t size = size_of(state.dtype);
+      part.data = static_cast<char*>(state.data) +
+                  static_cast<int64_t>(row) * state.strides[each.batch] * size;
+      HG_TRY_ASSIGN(const TensorData columns, TensorData::copy_of(part));
+      part.data = static_cast<char*>(part.data) + moved * state.strides[each.grows] * size;
+      copy_elements(columns.tensor, part);
+    }
+    HG_TRY(keep_changes(each.name, state));
   }
   return {};
 }

@@ -71,8 +71,8 @@ class DecoderSession {
 
   // For sequences that join and leave a running batch. A row holds the tokens of its sequence at
   // its right end; the columns before them are hidden. Fails with unsupported if the model's rows
-  // cannot be exchanged.
-  Status check_rows() const;
+  // cannot be exchanged; `what` names what needs this.
+  Status check_rows(std::string_view what) const;
   // Number of columns.
   int64_t past() const { return past_; }
   // Fills a row with the last `length` tokens of a row of `other`, a session of the same model. If
@@ -80,6 +80,8 @@ class DecoderSession {
   Status replace_row(size_t row, const DecoderSession& other, size_t other_row, int64_t length);
   // Row i continues what row from[i] had read.
   Status reorder(std::span<const size_t> from);
+  // Of the last `count` tokens of each row, keeps the first kept[row] and drops the others.
+  Status keep_new(std::span<const int64_t> kept, int64_t count);
   // Drops the first columns of all rows.
   Status drop_columns(int64_t count);
   // Forgets the tokens that no run has read.

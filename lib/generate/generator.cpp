@@ -18,7 +18,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kMostReserved = 4096;  // new tokens that a call makes room for at once
+constexpr int64_t kMostReserved = 4096;             // new tokens that a call makes room for at once
+constexpr int64_t kMostTokens = int64_t{1} << 40;  // so that sums do not overflow
 
 // Logits become logarithms of probabilities.
 Status log_softmax(std::span<float> logits) {
@@ -42,8 +43,13 @@ struct Generator::Body {
   void discard();
   Status append(std::span<const int32_t> ids, std::stop_token stop);
   Status check_speculation(size_t sequences, const GenerateOptions& with) const;
-  Result<std::vector<int32_t>> propose(std::stop_token stop);
-  void adapt(int64_t proposed, int64_t accepted);
+  Result<std::vector<std::vector<int32_t>>> propose(std::stop_token stop);
+  std::vector<std::vector<int32_t>> look_up() const;
+  void adapt(size_t row, int64_t proposed, int64_t accepted);
+  Status drop_rejected(std::span<const int64_t> accepted, int64_t proposed);
+  int64_t left(size_t row) const;
+  int64_t longest() const;
+  int64_t most_columns() const;
   Result<std::vector<int32_t>> draft(std::vector<int32_t> text, size_t most, size_t step,
                                      const Sampler& with, std::stop_token stop);
   Status step(std::stop_token stop);
@@ -60,7 +66,7 @@ struct Generator::Body {
   std::vector<float> logits;
   std::vector<GeneratedToken> tokens;  // of the last step
   Generation result;
-  int64_t looks_up = 0;  // most tokens that the next look-up proposes
+  std::vector<int64_t> looks_up;  // most tokens that the next look-up proposes for each row
   bool has_run = false;
 };
 
@@ -94,7 +100,7 @@ Status Generator::Body::begin(std::span<const std::vector<int32_t>> prompts, Gen
       decoder.push(row, prompt[i], static_cast<int64_t>(i), false);
   }
   options = std::move(with);
-  looks_up = options.lookup;
+  looks_up.assign(history.size(), options.lookup);
   states.clear();
   states.resize(history.size());
   is_done.assign(history.size(), options.max_tokens == 0);
@@ -142,37 +148,42 @@ Status Generator::Body::step(std::stop_token stop) {
   HG_CHECK(sampler.has_value(), "generate: step() needs a begin() that succeeded");
   if (std::all_of(is_done.begin(), is_done.end(), [](bool done) { return done; })) return {};
   const Sampler now = *sampler;
-  std::vector<int32_t> proposed;
+  std::vector<std::vector<int32_t>> proposed(history.size());
+  int64_t most = 0;  // proposed for a row
   if (has_run) {
     HG_TRY_ASSIGN(proposed, propose(stop));
+    for (const std::vector<int32_t>& ids : proposed) most = std::max(most, std::ssize(ids));
     for (size_t row = 0; row < history.size(); ++row) {
       // A sequence that has ended repeats its last token at its last position.
       int64_t position = std::ssize(history[row]) - 1;
       decoder.push(row, history[row].back(), position, false);
-      for (const int32_t id : proposed) decoder.push(row, id, ++position, false);
+      for (const int32_t id : proposed[row]) decoder.push(row, id, ++position, false);
+      for (int64_t i = std::ssize(proposed[row]); i < most; ++i)
+        decoder.push(row, history[row].back(), position, true);
     }
   }
   sampler.reset();  // set again when the step succeeds
-  decoder.keep_logits(1 + std::ssize(proposed));
+  decoder.keep_logits(1 + most);
   HG_TRY(run(std::move(stop)));
-  const int64_t read = std::ssize(history[0]);
-  int64_t accepted = 0;
-  for (size_t row = 0; row < history.size(); ++row)
-    for (size_t i = 0; !is_done[row] && i <= proposed.size(); ++i) {
-      HG_TRY(decoder.logits(row, logits, static_cast<int64_t>(proposed.size() - i)));
+  std::vector<int64_t> accepted(history.size(), 0);
+  for (size_t row = 0; row < history.size(); ++row) {
+    const std::vector<int32_t>& ids = proposed[row];
+    const size_t first = tokens.size();
+    for (size_t i = 0; !is_done[row] && i <= ids.size(); ++i) {
+      HG_TRY(decoder.logits(row, logits, most - static_cast<int64_t>(i)));
       HG_TRY_ASSIGN(
           is_done[row],
           choose_token({static_cast<int64_t>(row), static_cast<uint32_t>(row)}, now, options,
                        logits, history[row], states[row], result.sequences[row], tokens));
-      if (i == proposed.size() || tokens.size() <= i || tokens[i].id != proposed[i]) break;
-      ++accepted;
+      if (i == ids.size() || tokens.size() <= first + i || tokens[first + i].id != ids[i]) break;
+      ++accepted[row];
     }
-  if (!proposed.empty()) {
-    result.proposed += std::ssize(proposed);
-    result.accepted += accepted;
-    if (options.draft == nullptr) adapt(std::ssize(proposed), accepted);
-    HG_TRY(decoder.truncate(read + accepted));
+    if (ids.empty()) continue;
+    result.proposed += std::ssize(ids);
+    result.accepted += accepted[row];
+    adapt(row, std::ssize(ids), accepted[row]);
   }
+  if (most > 0) HG_TRY(drop_rejected(accepted, most));
   sampler = now;
   return {};
 }
@@ -183,10 +194,13 @@ Status Generator::Body::check_speculation(size_t sequences, const GenerateOption
   if (with.lookup == 0 && with.draft == nullptr) return {};
   HG_CHECK(with.lookup == 0 || with.draft == nullptr,
            "generate: tokens are proposed by lookup or by a draft, not by both");
-  HG_CHECK(sequences == 1, "generate: speculative decoding takes one sequence, got ",
-           uint64_t{sequences});
+  HG_CHECK(with.num_beams == 1, "generate: a beam search does not speculate; num_beams is ",
+           with.num_beams);
   HG_TRY(decoder.check_speculation());
+  if (sequences > 1) HG_TRY(decoder.check_rows("speculate with several sequences"));
   if (with.draft == nullptr) return {};
+  HG_CHECK(sequences == 1, "generate: a draft proposes tokens for one sequence, got ",
+           uint64_t{sequences});
   const Body& body = *with.draft->body_;
   HG_CHECK(&body != this, "generate: the draft is the generator itself");
   HG_CHECK(body.decoder.vocabulary() == decoder.vocabulary(), "generate: the draft has ",
@@ -194,31 +208,79 @@ Status Generator::Body::check_speculation(size_t sequences, const GenerateOption
   return body.decoder.check_no_encoder("draft with");
 }
 
-// Tokens that may follow the sequence, fewer than it may still have.
-Result<std::vector<int32_t>> Generator::Body::propose(std::stop_token stop) {
-  if (options.lookup == 0 && options.draft == nullptr) return std::vector<int32_t>();
-  const std::vector<int32_t>& known = result.sequences[0].ids;
-  const int64_t left = options.max_tokens - std::ssize(known) - 1;
-  if (options.draft == nullptr) {
-    auto found = looked_up(history[0], static_cast<size_t>(std::min(looks_up, left)));
-    found.resize(static_cast<size_t>(rounded_run(1 + std::ssize(found)) - 1));
-    return found;
-  }
+// Tokens that a row may still get after the next one.
+int64_t Generator::Body::left(size_t row) const {
+  return std::min(options.max_tokens, kMostTokens) - std::ssize(result.sequences[row].ids) - 1;
+}
+
+// Tokens of the longest row that has not ended.
+int64_t Generator::Body::longest() const {
+  int64_t most = 0;
+  for (size_t row = 0; row < history.size(); ++row)
+    if (!is_done[row]) most = std::max(most, std::ssize(history[row]));
+  return most;
+}
+
+// Columns that all rows may have together: models may have tables for no more.
+int64_t Generator::Body::most_columns() const {
+  int64_t most = 0;
+  for (size_t row = 0; row < history.size(); ++row)
+    if (!is_done[row]) most = std::max(most, std::ssize(history[row]) + left(row));
+  return most;
+}
+
+// Tokens that may follow each row, fewer than it may still have.
+Result<std::vector<std::vector<int32_t>>> Generator::Body::propose(std::stop_token stop) {
+  if (options.lookup > 0) return look_up();
+  std::vector<std::vector<int32_t>> proposed(history.size());
+  if (options.draft == nullptr) return proposed;
   const Clock::time_point start = Clock::now();
-  auto proposed = options.draft->body_->draft(
-      history[0], static_cast<size_t>(std::min(options.draft_tokens, left)), known.size(), *sampler,
-      std::move(stop));
+  HG_TRY_ASSIGN(proposed[0],
+                options.draft->body_->draft(
+                    history[0], static_cast<size_t>(std::min(options.draft_tokens, left(0))),
+                    result.sequences[0].ids.size(), *sampler, std::move(stop)));
   result.decode_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   return proposed;
 }
 
+std::vector<std::vector<int32_t>> Generator::Body::look_up() const {
+  std::vector<std::vector<int32_t>> found(history.size());
+  int64_t most = 0;
+  for (size_t row = 0; row < history.size(); ++row) {
+    if (is_done[row]) continue;
+    found[row] = looked_up(history[row], static_cast<size_t>(std::min(looks_up[row], left(row))));
+    most = std::max(most, std::ssize(found[row]));
+  }
+  most = rounded_run(1 + std::min(most, most_columns() - longest())) - 1;
+  for (std::vector<int32_t>& ids : found)
+    if (std::ssize(ids) > most) ids.resize(static_cast<size_t>(most));
+  return found;
+}
+
 // A run for tokens that are rejected costs time. Proposes fewer after a run that rejects most of
 // them, and more after one that accepts all.
-void Generator::Body::adapt(int64_t proposed, int64_t accepted) {
+void Generator::Body::adapt(size_t row, int64_t proposed, int64_t accepted) {
+  int64_t& most = looks_up[row];
   if (accepted == proposed)
-    looks_up = std::min(options.lookup, 2 * looks_up + 1);
+    most = std::min(options.lookup, 2 * most + 1);
   else if (2 * accepted < proposed)
-    looks_up = std::max<int64_t>(1, looks_up / 2);
+    most = std::max<int64_t>(1, most / 2);
+}
+
+// Removes rejected tokens from the past, and columns of several rows that no sequence needs.
+Status Generator::Body::drop_rejected(std::span<const int64_t> accepted, int64_t proposed) {
+  if (history.size() == 1)
+    return decoder.truncate(decoder.past() - proposed + accepted[0]);
+  const int64_t read = longest() - 1;
+  if (read < 0) return {};  // all have ended
+  std::vector<int64_t> kept(accepted.begin(), accepted.end());
+  const int64_t most = *std::max_element(kept.begin(), kept.end());
+  for (size_t row = 0; row < kept.size(); ++row)
+    if (is_done[row]) kept[row] = most;
+  HG_TRY(decoder.keep_new(kept, proposed));
+  const int64_t unused = decoder.past() - read;
+  const bool is_full = decoder.past() + 1 + options.lookup > most_columns();
+  return unused > 0 && (unused >= read || is_full) ? decoder.drop_columns(unused) : Status();
 }
 
 // Continues a text by at most `most` tokens, with the draws of steps from `step` on.

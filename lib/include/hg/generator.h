@@ -78,11 +78,12 @@ struct GenerateOptions {
   // that grows, which the session keeps. Logits equal those of reading the whole prompt except for
   // rounding.
   bool reuse_past = false;
-  // Speculative decoding of one sequence: each run of the model checks several proposed tokens, and
-  // keeps the tokens that the model would have chosen. Answers are the same as without speculation,
-  // except for rounding. Needs a past that grows, which the session keeps.
+  // Speculative decoding: each run of the model checks several proposed tokens, and keeps the
+  // tokens that the model would have chosen. Answers are the same as without speculation, except
+  // for rounding. Needs a past that grows, which the session keeps; with several sequences, also
+  // the inputs attention_mask and position_ids.
   int64_t lookup = 0;          // above 0: most tokens proposed from earlier text that repeats
-  Generator* draft = nullptr;  // a small model that proposes tokens; must live until the last step
+  Generator* draft = nullptr;  // a small model, for one sequence; must live until the last step
   int64_t draft_tokens = 5;    // most tokens that the draft proposes for a run
   // Encoder-decoders: what the encoder reads for each prompt, which begins the answer. Token ids,
   // or f32 features [prompts, ...], which begin() copies.
