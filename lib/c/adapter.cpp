@@ -36,6 +36,15 @@ hg_status* hg_model_apply_adapters(const hg_model* model, const hg_model* const*
   });
 }
 
+hg_status* hg_generator_set_adapters(hg_generator* generator, const hg_model* const* adapters,
+                                     size_t count) {
+  return border([&]() -> hg::Status {
+    HG_C_NEEDS(generator);
+    HG_TRY_ASSIGN(const std::vector<hg::Model> all, hg::c::models_of(adapters, count));
+    return hg::set_adapters(generator->generator, all);
+  });
+}
+
 hg_status* hg_session_set_adapters(hg_session* session, const hg_model* const* adapters,
                                    size_t count) {
   return border([&]() -> hg::Status {

@@ -165,6 +165,18 @@ Status DecoderSession::grow(int64_t positions) {
   return restore_carried(kept);
 }
 
+Status DecoderSession::change_sessions(std::function<Status(Session&)> change, uint64_t hash) {
+  if (encoder_)
+    return unsupported("generate: cannot change the sessions of an encoder and a decoder together");
+  if (!session_) return internal_error("generate: an earlier call lost the session");
+  HG_TRY(own_session());
+  HG_TRY(change(*session_));
+  change_ = std::move(change);
+  change_hash_ = hash;
+  if (batch_ > 1) reset();
+  return batch_ == 0 ? Status() : forget_read();
+}
+
 Result<DecoderSession> DecoderSession::fork() const {
   HG_TRY(check_sequence("fork"));
   DecoderSession copy(whole_, options_);
@@ -175,6 +187,8 @@ Result<DecoderSession> DecoderSession::fork() const {
   copy.carried_ = carried_;
   copy.kept_ = kept_;
   copy.stored_ = stored_;
+  copy.change_ = change_;
+  copy.change_hash_ = change_hash_;
   copy.vocabulary_ = vocabulary_;
   copy.position_limit_ = position_limit_;
   for (const auto& [to, from] : {std::pair{&copy.ids_, &ids_}, std::pair{&copy.mask_, &mask_},
@@ -205,6 +219,20 @@ Result<DecoderSession> DecoderSession::fork() const {
 
 // ---- Files ----
 
+uint64_t hash_of_states(const Graph& graph, uint64_t hash) {
+  const auto add = [&](const auto& value) {
+    hash = checksum_of(std::as_bytes(std::span(&value, 1)), hash);
+  };
+  for (const State& state : graph.states()) {
+    hash = checksum_of(std::as_bytes(std::span(state.name)), hash);
+    const Tensor& tensor = state.data.tensor;
+    add(tensor.dtype);
+    for (const int64_t size : tensor.shape) add(size);
+    add(crc32c(tensor.data, static_cast<size_t>(tensor.bytes())));
+  }
+  return hash;
+}
+
 // Distinguishes models: a past means nothing to other weights, ops, attributes or another
 // precision.
 std::string DecoderSession::fingerprint() const {
@@ -215,14 +243,8 @@ std::string DecoderSession::fingerprint() const {
   add(options_.precision);
   if (stored_) add(*stored_);
   const std::string text = whole_.graph().text();
-  hash = checksum_of(std::as_bytes(std::span(text)), hash);
-  for (const State& state : model_.graph().states()) {
-    hash = checksum_of(std::as_bytes(std::span(state.name)), hash);
-    const Tensor& tensor = state.data.tensor;
-    add(tensor.dtype);
-    for (const int64_t size : tensor.shape) add(size);
-    add(crc32c(tensor.data, static_cast<size_t>(tensor.bytes())));
-  }
+  hash = hash_of_states(model_.graph(), checksum_of(std::as_bytes(std::span(text)), hash));
+  if (change_) add(change_hash_);
   std::array<char, 16> digits;
   const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), hash, 16);
   return {digits.data(), end};
@@ -256,7 +278,7 @@ Status DecoderSession::load(const std::string& path) {
   };
   HG_CHECK(file.info().source == kFileKind, "generate: '", path, "' holds no past");
   HG_CHECK(file.info().source_hash == fingerprint(), "generate: the past in '", path,
-           "' belongs to another model or precision");
+           "' belongs to another model, adapter or precision");
   const Tensor* const ids = state_named(file.graph(), kIds);
   const Tensor* const read = state_named(file.graph(), kRead);
   if (ids == nullptr || ids->dtype != i32 || ids->rank() != 1) return damaged("has no ids");

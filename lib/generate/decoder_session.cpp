@@ -306,6 +306,7 @@ int64_t DecoderSession::capacity_for(int64_t positions) {
 
 Status DecoderSession::use(Result<Session> session) {
   HG_TRY(session.status());
+  if (change_) HG_TRY(change_(*session));
   session_ = std::make_shared<SharedSession>(*std::move(session));
   return {};
 }

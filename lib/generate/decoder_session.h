@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,6 +23,9 @@
 #include "lib/generate/past_buffers.h"
 
 namespace hg {
+
+// Continues a hash of the states of a graph: names, types and contents.
+uint64_t hash_of_states(const Graph& graph, uint64_t hash);
 
 // What logits() returns: those, or the vectors that they are computed from.
 enum class DecoderOutput : uint8_t { logits, hidden };
@@ -61,6 +65,9 @@ class DecoderSession {
   // read again.
   bool can_roll_back() const;
   Status truncate(int64_t length);
+  // Applies a change to the session and to those that are opened later. The tokens are read again.
+  // `hash` distinguishes changes: a file of a past belongs to one.
+  Status change_sessions(std::function<Status(Session&)> change, uint64_t hash);
   Result<DecoderSession> fork() const;
   Status save(const std::string& path) const;
   Status load(const std::string& path);
@@ -181,6 +188,8 @@ class DecoderSession {
   Model stateful_;                      // kept alive: models made alike share compiled graphs
   std::shared_ptr<SharedSession> session_;
   int64_t capacity_ = 0, session_batch_ = 0;  // of stateful_
+  std::function<Status(Session&)> change_;    // empty: none
+  uint64_t change_hash_ = 0;
 
   // Of states that slide: positions that a token sees, in the model; positions in the buffers, and
   // room for them.

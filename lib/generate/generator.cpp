@@ -473,6 +473,14 @@ Status Generator::load(const std::string& path) {
   });
 }
 
+Status Generator::change_sessions(std::function<Status(Session&)> change, uint64_t hash) {
+  return or_no_memory([&]() -> Status {
+    HG_TRY(body_->decoder.change_sessions(std::move(change), hash));
+    body_->discard();
+    return {};
+  });
+}
+
 const Generation& Generator::generation() const { return body_->result; }
 int64_t Generator::vocabulary() const { return body_->decoder.vocabulary(); }
 int64_t Generator::position_limit() const { return body_->decoder.position_limit(); }

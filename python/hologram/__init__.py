@@ -47,6 +47,7 @@ from ._kernel import Kernel, kernel
 from ._model import Library, Model, Profile, Session, TensorSpec, load, save_library
 from ._optimizers import SGD, Adam, AdamW, RMSprop, Schedule
 from ._own_ops import TensorType, register_op
+from ._peft import load_peft, save_peft
 from ._quantize import quantize
 from ._tensors import (
     ensure_vulkan_compatible,

@@ -170,6 +170,14 @@ class Generator:
         made._base, made._model, made._call, made._draft = self._base.fork_(), self._model, 0, None
         return made
 
+    def set_adapters(self, adapters):
+        """Switches to these adapters and no others: an adapter or a list.
+
+        The model needs room for them, from ``apply_adapters()``. Nothing is compiled. What the model has read is read again in
+        the next call.
+        """
+        self._base.set_adapters_(adapters if isinstance(adapters, (list, tuple)) else [adapters])
+
     def save(self, path):
         """Writes the past to a file. Until the new file is complete, an old one remains."""
         self._base.save_(os.fspath(path))

@@ -3,10 +3,12 @@
 #include "hg/generator.h"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <optional>
 
+#include "hg/adapter.h"
 #include "hg/batch_generator.h"
 #include "hg/embedder.h"
 #include "python/src/bind.h"
@@ -257,6 +259,11 @@ void bind_generator(nb::module_& m) {
            [](LockedGenerator& self) {
              const Turn::Held held(self.turn, kInside);
              self.generator.reset();
+           })
+      .def("set_adapters_",
+           [](LockedGenerator& self, const std::vector<Model>& adapters) {
+             const Turn::Held held(self.turn, kInside);
+             check(called([&](auto) { return set_adapters(self.generator, adapters); }));
            })
       .def("truncate_",
            [](LockedGenerator& self, nb::handle length) {

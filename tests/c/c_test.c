@@ -472,6 +472,8 @@ static void test_adapters(void) {
   EXPECT_OK(hg_session_create(model, NULL, &session));
   EXPECT_FAILS(HG_INVALID_ARGUMENT, "does not adapt", hg_session_set_adapters(session, both, 1));
   EXPECT_FAILS(HG_INVALID_ARGUMENT, "session is null", hg_session_set_adapters(NULL, both, 1));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "generator is null",
+               hg_generator_set_adapters(NULL, both, 1));
   hg_session_free(session);
   hg_model_free(adapter);
   hg_model_free(model);
@@ -662,6 +664,14 @@ static void test_generation(void) {
   EXPECT_FAILS(HG_UNSUPPORTED, "the input 'x'", hg_generator_create(other, NULL, &generator));
   EXPECT(generator == NULL);
   EXPECT_OK(hg_generator_create(model, NULL, &generator));
+  static unsigned char file[1 << 16];
+  hg_model* adapter = NULL;
+  EXPECT_OK(hg_model_read(file, hg_test_adapter(file, sizeof file), NULL, &adapter));
+  const hg_model* const adapters[1] = {adapter};
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "does not adapt",
+               hg_generator_set_adapters(generator, adapters, 1));
+  EXPECT_OK(hg_generator_set_adapters(generator, NULL, 0));
+  hg_model_free(adapter);
   hg_model_free(other);
   hg_model_free(model); /* the generator has what it needs */
 

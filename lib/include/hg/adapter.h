@@ -30,6 +30,8 @@
 
 namespace hg {
 
+class Generator;  // hg/generator.h
+
 struct AdapterOptions {
   // Patterns of layers: '*' matches any characters, '?' one. A pattern matches a name, or its part
   // after a dot: "q_proj" and "layers.*.q_proj" match "model.layers.0.attn.q_proj".
@@ -68,6 +70,11 @@ Result<Model> apply_adapters(const Model& model, std::span<const Model> adapters
 // Fails with invalid_argument if an adapter has a layer that the session does not adapt, another
 // shape, or if the sum of the ranks is too large; the session is then unchanged.
 Status set_adapters(Session& session, std::span<const Model> adapters);
+
+// Does the same for a generator. Ends its generation. What the model has read stays: the next call
+// that continues it reads it again with the new adapters, so that the past is theirs alone. A past
+// of several sequences is forgotten. Also fails with unsupported for an encoder-decoder.
+Status set_adapters(Generator& generator, std::span<const Model> adapters);
 
 // Returns a copy of the model whose weights include its adapter: W + B diag(scale) A, rounded to
 // the weight's dtype. Quantized weights of adapted layers become floats. A weight that other nodes

@@ -135,7 +135,7 @@ HG_C_API hg_status* hg_model_save(const hg_model* model, const char* path) HG_C_
 HG_C_API void hg_model_free(hg_model* model);
 
 /* A model with the sum of these adapters; see hg::apply_adapters(). `rank` leaves room for others
- * that hg_session_set_adapters() sets later. */
+ * that hg_session_set_adapters() or hg_generator_set_adapters() sets later. */
 HG_C_API hg_status* hg_model_apply_adapters(const hg_model* model, const hg_model* const* adapters,
                                             size_t count, int64_t rank,
                                             hg_model** adapted) HG_C_CHECKED;
@@ -497,6 +497,11 @@ HG_C_API hg_status* hg_generator_fork(const hg_generator* generator,
                                       hg_generator** copy) HG_C_CHECKED;
 HG_C_API hg_status* hg_generator_save(const hg_generator* generator, const char* path) HG_C_CHECKED;
 HG_C_API hg_status* hg_generator_load(hg_generator* generator, const char* path) HG_C_CHECKED;
+/* Switches the adapters, as hg_session_set_adapters() does. What the model has read is read again
+ * in the next call. Ends the generation. */
+HG_C_API hg_status* hg_generator_set_adapters(hg_generator* generator,
+                                              const hg_model* const* adapters,
+                                              size_t count) HG_C_CHECKED;
 
 /* Sequences that join and leave between steps. See hg/batch_generator.h. */
 typedef struct hg_batch hg_batch;

@@ -25,6 +25,7 @@
 namespace hg {
 
 class Generator;
+class Session;
 
 struct GeneratedToken {
   int64_t prompt = 0;         // index of the sequence, which is the prompt's if each has one
@@ -212,8 +213,8 @@ class Generator {
   Result<Generator> fork() const;
   // Writes the past to a file, as Model::save() does: until the new file is complete, the old one
   // remains. load() replaces the past by that of a file. Fails with corrupt_model if the file is
-  // damaged, and with invalid_argument if it is of another model or precision; then the past is as
-  // before.
+  // damaged, and with invalid_argument if it is of another model, adapter or precision; then the
+  // past is as before.
   Status save(const std::string& path) const;
   Status load(const std::string& path);
 
@@ -224,6 +225,8 @@ class Generator {
 
  private:
   struct Body;
+  friend Status set_adapters(Generator& generator, std::span<const Model> adapters);
+  Status change_sessions(std::function<Status(Session&)> change, uint64_t hash);
   explicit Generator(std::unique_ptr<Body> body);
   std::unique_ptr<Body> body_;
 };
