@@ -75,6 +75,8 @@ struct GenerateJob {
 
 // Adds the ids in "5,17,3".
 Outcome parse_ids(std::string_view option, const std::string& text, std::vector<int32_t>& ids) {
+  if (text.find_first_not_of(" ,") == std::string::npos)
+    return usage(option, " has no ids; write them as in ", option, " 5,17,3");
   for (const std::string_view word : split(text)) {
     int32_t& id = ids.emplace_back();
     const char* const end = word.data() + word.size();

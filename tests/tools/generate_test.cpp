@@ -273,6 +273,9 @@ TEST_F(Programs, GenerateRefusals) {
   save(counting_words(), "words.hgm");
   expect_refusal("hg-generate", 1, "no MODEL is given; see hg-generate --help");
   expect_refusal("hg-generate words.hgm", 1, "no prompt is given: use --ids or --prompt");
+  expect_refusal("hg-generate words.hgm --ids ''", 1,
+                 "--ids has no ids; write them as in --ids 5,17,3");
+  expect_refusal("hg-generate words.hgm --ids ,", 1, "--ids has no ids");
   expect_refusal("hg-generate words.hgm --ids 1,x", 1, "--ids: 'x' is not a token id");
   expect_refusal("hg-generate words.hgm --ids 1,-1", 1, "'-1' is not a token id");
   expect_refusal("hg-generate words.hgm --ids 1,", 1, "--ids: '' is not a token id");

@@ -106,6 +106,36 @@ def continued(bin, work, rng, decoder):
     return ""
 
 
+def windowed(bin, work, architecture):
+    """Returns '' if only the window of sliding layers is kept beyond its room, and the tokens are numpy's."""
+    rng = np.random.default_rng(3)
+    decoder = Decoder(rng, architecture)
+    while not decoder.window or decoder.layers < 2 or decoder.experts:
+        decoder = Decoder(rng, architecture)
+    done = convert(bin, work, container.container(decoder.metadata(), decoder.tensors))
+    if done.returncode:
+        return f"exit code {done.returncode}: {done.stderr.strip()}"
+    prompt, past = rng.integers(0, VOCABULARY, 1100).tolist(), work / "past.hgm"
+    past.unlink(missing_ok=True)
+    words = ",".join(map(str, prompt))
+    done = run(bin / "hg-generate", work / "model.hgm", "--max-tokens", 16, "--ids", words, "--prompt-cache", past)
+    if done.returncode:
+        return f"hg-generate: exit code {done.returncode}: {done.stderr.strip()}"
+    new = [int(word) for word in done.stdout.split(",")]
+    ids = np.array([prompt + new])
+    logits = decoder.logits(ids, np.ones(ids.shape, np.int64), np.arange(ids.shape[1])[None])[0]
+    for at, token in enumerate(new, len(prompt) - 1):
+        if logits[at].max() - logits[at][token] > TOLERANCE * max(1, np.abs(logits).max()):
+            return f"hg-generate: another token than {token} has the largest logit at {at}"
+    # The window, and room for a run and for tokens that are taken back.
+    read, kept = len(prompt) + len(new) - 1, decoder.window - 1 + 64 + 512
+    slide = sum((i + 1) % decoder.kind["window"] != 0 for i in range(decoder.layers))
+    most = 2 * 4 * decoder.kv_heads * decoder.dim * (slide * kept + (decoder.layers - slide) * read)
+    if past.stat().st_size > most + 8192:
+        return f"the past has {past.stat().st_size} bytes, expected at most {most} and a header"
+    return ""
+
+
 def small(architecture="llama"):
     """Returns the metadata and tensors of a decoder that is always the same."""
     decoder = Decoder(np.random.default_rng(7), architecture)
@@ -163,6 +193,9 @@ def main():
         except RuntimeError as error:
             reason = str(error)
         report(f"{name} (--seed {i} --count 1)", reason)
+
+    for name in [name for name in names if "window" in KINDS[name]]:
+        report(f"the window of {name}", windowed(job.bin, job.work, name))
 
     for what, data, code, phrase, options in rejected():
         done = convert(job.bin, job.work, data, *options)
