@@ -196,11 +196,11 @@ Status Generator::Body::check_speculation(size_t sequences, const GenerateOption
            "generate: tokens are proposed by lookup or by a draft, not by both");
   HG_CHECK(with.num_beams == 1, "generate: a beam search does not speculate; num_beams is ",
            with.num_beams);
+  HG_CHECK(with.draft == nullptr || sequences == 1,
+           "generate: a draft proposes tokens for one sequence, got ", uint64_t{sequences});
   HG_TRY(decoder.check_speculation());
   if (sequences > 1) HG_TRY(decoder.check_rows("speculate with several sequences"));
   if (with.draft == nullptr) return {};
-  HG_CHECK(sequences == 1, "generate: a draft proposes tokens for one sequence, got ",
-           uint64_t{sequences});
   const Body& body = *with.draft->body_;
   HG_CHECK(&body != this, "generate: the draft is the generator itself");
   HG_CHECK(body.decoder.vocabulary() == decoder.vocabulary(), "generate: the draft has ",
@@ -257,13 +257,13 @@ std::vector<std::vector<int32_t>> Generator::Body::look_up() const {
   return found;
 }
 
-// A run for tokens that are rejected costs time. Proposes fewer after a run that rejects most of
+// A run for tokens that are rejected costs time. Proposes fewer after a run that rejects all of
 // them, and more after one that accepts all.
 void Generator::Body::adapt(size_t row, int64_t proposed, int64_t accepted) {
   int64_t& most = looks_up[row];
   if (accepted == proposed)
     most = std::min(options.lookup, 2 * most + 1);
-  else if (2 * accepted < proposed)
+  else if (accepted == 0)
     most = std::max<int64_t>(1, most / 2);
 }
 

@@ -131,12 +131,12 @@ def last_words(weights):
 def test_speculation_gives_the_same_tokens(last_words, model):
     plain, other, draft = (hg.Generator(last_words, threads=1) for _ in range(3))
     for options in {}, {"temperature": 0.8, "seed": 4}:
-        wanted = plain.generate([1, 2], max_tokens=40, **options).ids
+        wanted = plain.generate([1, 2], max_tokens=60, **options).ids
         assert plain.proposed == 0
         for how in {"lookup": 3}, {"draft": draft}, {"draft": draft, "draft_tokens": 2}:
-            assert other.generate([1, 2], max_tokens=40, **how, **options).ids == wanted
+            assert other.generate([1, 2], max_tokens=60, **how, **options).ids == wanted
             assert 10 < other.accepted <= other.proposed
-            assert [token.id for token in other.stream([1, 2], max_tokens=40, **how, **options)] == wanted
+            assert [token.id for token in other.stream([1, 2], max_tokens=60, **how, **options)] == wanted
     with pytest.raises(hg.UnsupportedError, match="needs the logits of all tokens"):
         hg.Generator(model).generate([1], lookup=2)
     with pytest.raises(TypeError, match="draft"):

@@ -124,7 +124,10 @@ TEST_F(Programs, GenerateSpeculates) {
   }
   save(counting_words(), "no_past.hgm");
   expect_refusal("hg-generate no_past.hgm --ids 1 --lookup 4", 3, "needs a past that grows");
-  expect_refusal("hg-generate words.hgm --ids 1 --ids 2 --lookup 4", 4, "one sequence, got 2");
+  expect_refusal("hg-generate words.hgm --ids 1 --ids 2 --lookup 4", 3,
+                 "cannot speculate with several sequences: the model lacks the input");
+  expect_refusal("hg-generate words.hgm --ids 1 --ids 2 --draft words.hgm", 4,
+                 "one sequence, got 2");
   expect_refusal("hg-generate words.hgm --ids 1 --draft none.hgm", 2, "none.hgm");
 }
 
