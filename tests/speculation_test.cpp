@@ -156,6 +156,27 @@ TEST(Speculation, GivesTheSameTokens) {
   EXPECT_EQ(answer.sequences[0].ids, Whole().greedy({1, 2, 1, 2}, 9));
 }
 
+// Columns that lag behind another row are dropped before the table of positions ends, also while
+// nothing is proposed.
+TEST(Speculation, StaysInATableOfPositions) {
+  const Form form = {.table = true};
+  Generator plain = generator_of(form), looking = generator_of(form);
+  GenerateOptions options = {.max_tokens = kPositions - 60 + 1};
+  options.on_logits = [](int64_t prompt, std::span<const int32_t> history,
+                         std::span<float> logits) {
+    const size_t size = history.size();
+    const size_t mixed = (size * 2654435761u >> 7) % 2;  // is hard to guess
+    logits[prompt == 0 ? 0 : size < 142 ? mixed : 2 + (size - 142)] += 1000;
+    return Status();
+  };
+  const Prompts prompts = {Ids(3, 0), Ids(60, 1)};
+  const Generation wanted = must(plain.generate(prompts, options));
+  options.lookup = 7;
+  const Generation got = must(looking.generate(prompts, options));
+  for (size_t k = 0; k < prompts.size(); ++k)
+    EXPECT_EQ(got.sequences[k].ids, wanted.sequences[k].ids) << k;
+}
+
 // The rows of the windows become full, and columns leave them.
 TEST(Speculation, GivesTheSameTokensBeyondWindows) {
   const Form form = {.window = 5, .all_slide = false, .position_count = 1000};

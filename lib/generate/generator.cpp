@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kMostReserved = 4096;             // new tokens that a call makes room for at once
+constexpr int64_t kMostReserved = 4096;            // new tokens that a call makes room for at once
 constexpr int64_t kMostTokens = int64_t{1} << 40;  // so that sums do not overflow
 
 // Logits become logarithms of probabilities.
@@ -47,6 +47,7 @@ struct Generator::Body {
   std::vector<std::vector<int32_t>> look_up() const;
   void adapt(size_t row, int64_t proposed, int64_t accepted);
   Status drop_rejected(std::span<const int64_t> accepted, int64_t proposed);
+  Status drop_unused(int64_t proposed);
   int64_t left(size_t row) const;
   int64_t longest() const;
   int64_t most_columns() const;
@@ -153,6 +154,7 @@ Status Generator::Body::step(std::stop_token stop) {
   if (has_run) {
     HG_TRY_ASSIGN(proposed, propose(stop));
     for (const std::vector<int32_t>& ids : proposed) most = std::max(most, std::ssize(ids));
+    if (options.lookup > 0 && history.size() > 1) HG_TRY(drop_unused(most));
     for (size_t row = 0; row < history.size(); ++row) {
       // A sequence that has ended repeats its last token at its last position.
       int64_t position = std::ssize(history[row]) - 1;
@@ -267,19 +269,21 @@ void Generator::Body::adapt(size_t row, int64_t proposed, int64_t accepted) {
     most = std::max<int64_t>(1, most / 2);
 }
 
-// Removes rejected tokens from the past, and columns of several rows that no sequence needs.
+// Removes rejected tokens from the past.
 Status Generator::Body::drop_rejected(std::span<const int64_t> accepted, int64_t proposed) {
-  if (history.size() == 1)
-    return decoder.truncate(decoder.past() - proposed + accepted[0]);
-  const int64_t read = longest() - 1;
-  if (read < 0) return {};  // all have ended
+  if (history.size() == 1) return decoder.truncate(decoder.past() - proposed + accepted[0]);
   std::vector<int64_t> kept(accepted.begin(), accepted.end());
   const int64_t most = *std::max_element(kept.begin(), kept.end());
   for (size_t row = 0; row < kept.size(); ++row)
     if (is_done[row]) kept[row] = most;
-  HG_TRY(decoder.keep_new(kept, proposed));
-  const int64_t unused = decoder.past() - read;
-  const bool is_full = decoder.past() + 1 + options.lookup > most_columns();
+  return decoder.keep_new(kept, proposed);
+}
+
+// Drops columns that no sequence needs before a run with so many proposals. Moving the others costs
+// as much as reading them, so this waits until half are free, or until the model has no more.
+Status Generator::Body::drop_unused(int64_t proposed) {
+  const int64_t read = longest() - 1, unused = decoder.past() - read;
+  const bool is_full = decoder.past() + 1 + proposed > most_columns();
   return unused > 0 && (unused >= read || is_full) ? decoder.drop_columns(unused) : Status();
 }
 
