@@ -61,9 +61,10 @@ def new_cache(model):
 
 def find_pasts(torch, model, accepted):
     """(Pasts or None, why the model has none)."""
-    argument = next((name for name in ("past_key_values", "cache_params", "state") if name in accepted), None)
+    # transformers 5.24 renamed past_key_values and cache_params to `cache`.
+    argument = next((name for name in ("past_key_values", "cache_params", "cache", "state") if name in accepted), None)
     if argument is None:
-        return None, "its forward takes no past_key_values"
+        return None, "its forward takes no cache and no past_key_values"
     runs, initial = [], {}
     before_all = _module_tensors(torch, model)
     try:
