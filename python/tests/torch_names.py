@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 import hologram as hg
+import transform_cases
 
 # Methods of torch.Tensor that hg.ops has as functions.
 METHODS = {"view": "view", "view_as": "view_as", "reshape_as": "reshape_as", "expand": "expand", "expand_as": "expand_as", "repeat": "repeat"}
@@ -25,6 +26,9 @@ def torch_of(name):
     found = getattr(F, name, None)
     if callable(found) and name in F.__dict__ and not isinstance(found, type):
         return found
+    for module, names in ((torch.fft, transform_cases.FFT), (torch.linalg, transform_cases.LINALG)):
+        if name in names:
+            return getattr(module, name)
     return getattr(torch, name, None) or getattr(torch.special, name, None)
 
 
@@ -531,9 +535,9 @@ def _joined(d):
 FAMILIES = [_elements, _statistics, _joined, _unary, _activation, _binary, _shapes, _shapes, _create, _reductions, _indices, _matrices, _layers, _losses, _functional]
 
 
-def case(rng):
+def case(rng, families=FAMILIES):
     d = Draw(rng)
-    return FAMILIES[d.int(0, len(FAMILIES) - 1)](d)
+    return families[d.int(0, len(families) - 1)](d)
 
 
 def numpys(value):
@@ -564,13 +568,13 @@ def same(want, got, where):
     got = np.asarray(got)
     want = want.resolve_conj().numpy()
     assert got.shape == want.shape and got.dtype == want.dtype, f"{where}: {describe(got)} for {describe(want)}"
-    rate = 1e-5 if want.dtype == np.float32 else 1e-8
+    rate = 1e-5 if want.dtype in (np.float32, np.complex64) else 1e-8
     np.testing.assert_allclose(got, want, rtol=rate, atol=rate, err_msg=where)
 
 
-def check(seed):
+def check(seed, families=FAMILIES):
     """One case; returns "equal", "refused" (only torch answers) or "both refuse"."""
-    name, args, named = case(np.random.default_rng(seed))
+    name, args, named = case(np.random.default_rng(seed), families)
     where = f"torch_names.py --seed {seed} --count 1: {name}({', '.join([describe(each) for each in args] + [f'{k}={describe(v)}' for k, v in named.items()])})"
     copies = [each.clone() if isinstance(each, torch.Tensor) else each for each in args]
     try:
@@ -592,9 +596,9 @@ def check(seed):
 _OTHER_GRADIENTS = {"cholesky_solve", "cholesky_inverse", "as_strided_scatter", "ldexp", "pdist"}
 
 
-def check_gradients(seed):
+def check_gradients(seed, families=FAMILIES):
     """One case on torch tensors whose gradients are compared; "no gradient" if torch has none for it."""
-    name, args, named = case(np.random.default_rng(seed))
+    name, args, named = case(np.random.default_rng(seed), families)
     if name in _OTHER_GRADIENTS or name == "block_diag" and any(0 in each.shape for each in args):
         return name, "no gradient", "", ""
     where = f"check_gradients({seed}): {name}({', '.join(map(describe, args))}, {named})"
@@ -636,12 +640,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--transforms", action="store_true", help="calls of transform_cases.py")
     given = parser.parse_args()
+    families = transform_cases.FAMILIES if given.transforms else FAMILIES
     counts, failed, shown = collections.Counter(), 0, collections.Counter()
     names = collections.Counter()
     for seed in range(given.seed, given.seed + given.count):
         try:
-            name, outcome, where, why = check(seed)
+            name, outcome, where, why = check(seed, families)
             names[name] += 1
             counts[outcome] += 1
             if outcome in ("refused", "wider") and shown[name] < 1:

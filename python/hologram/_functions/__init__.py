@@ -3,15 +3,15 @@
 shows them. A function whose op row differs only in names is a line of ``_table``; others are Python functions."""
 
 from .. import _core
-from . import _attention, _create, _elements, _index, _layers, _losses, _matrices, _pools, _random, _reduce, _shapes, _signal, _statistics  # noqa: F401 - each adds its functions
+from . import _attention, _create, _elements, _factors, _fourier, _index, _layers, _losses, _matrices, _norms, _pools, _random, _reduce, _shapes, _signal, _statistics  # noqa: F401 - each adds its functions
 from ._table import define, functions
 
 __all__ = ["functions"]
 
 # Functions that PyTorch also has with _ at the end of the name.
 _IN_PLACE = """
-abs absolute acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil celu clamp clamp_max clamp_min clip
-conj_physical cos cosh deg2rad dropout elu erf erfc exp exp2 expm1 fill fix floor frac hardtanh i0 ldexp leaky_relu log log10 log1p
+abs absolute acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil celu clamp clamp_max clamp_min clip
+conj_physical cos cosh deg2rad dropout elu erf erfc exp exp2 expm1 fill fix floor frac gcd hardtanh i0 lcm ldexp leaky_relu log log10 log1p
 log2 logit nan_to_num neg negative rad2deg reciprocal relu round rrelu rsqrt selu sigmoid sin sinc sinh sqrt square tan tanh threshold
 trunc xlogy
 """

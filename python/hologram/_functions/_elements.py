@@ -275,6 +275,11 @@ def _xlog1py(input, other):
     return r.where(is_zero, 0.0, r.mul(input, r.where(is_zero, 1.0, factor)))
 
 
+def _spherical_bessel_j0(input):
+    x = as_float(input)
+    return r.where(r.isinf(x), 0.0, r.sinc(r.mul(x, 1 / math.pi)))
+
+
 define("entr", "-x log x; 0 at 0, and -inf below.", lambda input: _entr(input))
 define("expit", "As sigmoid.", lambda input: r.sigmoid(input))
 define("psi", "As digamma.", lambda input: r.digamma(input))
@@ -285,6 +290,9 @@ define("i0", "The modified Bessel function of order 0.", lambda input: r.bessel_
 define("i0e", "exp(-|x|) i0(x).", lambda input: r.bessel_i0e(input))
 define("i1", "The modified Bessel function of order 1.", lambda input: r.bessel_i1(input))
 define("i1e", "exp(-|x|) i1(x).", lambda input: r.bessel_i1e(input))
+define("modified_bessel_i0", "As i0.", lambda input: r.bessel_i0(input))
+define("modified_bessel_i1", "As i1.", lambda input: r.bessel_i1(input))
+define("spherical_bessel_j0", "sin(x) / x; 1 at 0.", lambda input: _spherical_bessel_j0(input))
 define("ndtr", "The normal distribution.", lambda input: r.mul(r.erfc(r.mul(as_float(input), -math.sqrt(0.5))), 0.5))
 define("log_ndtr", "The logarithm of the normal distribution.", lambda input: _log_ndtr(input))
 define("ndtri", "The inverse of the normal distribution.", lambda input: _ndtri(input))

@@ -356,7 +356,9 @@ def split(tensor, split_size_or_sections, dim=0):
     return _cut(tensor, d, [min(given, size - at) for at in range(0, size, given)])
 
 
-define("split_with_sizes", "Pieces of the sizes in a list, as a tuple.", lambda input, split_sizes, dim=0: split(input, list(split_sizes), dim))
+define("split_with_sizes", "Pieces of the sizes in a list, as a tuple.", lambda input, split_sizes, dim=0: split(input, list(split_sizes), dim),
+       "unsafe_split_with_sizes")  # fmt: skip
+define("unsafe_split", "As split.", lambda tensor, split_size, dim=0: split(tensor, split_size, dim))
 
 
 @torch_function()
@@ -391,7 +393,7 @@ for _name, _dim, _least in (("hsplit", 1, 1), ("vsplit", 0, 2), ("dsplit", 2, 3)
     _split_along(_name, _dim, _least)
 
 
-@torch_function()
+@torch_function("unsafe_chunk")
 def chunk(input, chunks, dim=0):
     """At most ``chunks`` pieces of equal size, the last one may be smaller, as a tuple."""
     d, size = _known_size("chunk", input, dim)

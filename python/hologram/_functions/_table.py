@@ -16,7 +16,7 @@ functions = {}  # by name
 _made = {}  # (function, signature without out) by name
 
 # PyTorch accepts these names of parameters too, of numpy and of its overloads.
-_OTHER_WORDS = {"x": "input", "a": "input", "x1": "input", "x2": "other", "axis": "dim", "keepdims": "keepdim",
+_OTHER_WORDS = {"x": "input", "a": "input", "A": "input", "B": "other", "x1": "input", "x2": "other", "axis": "dim", "keepdims": "keepdim",
                 "sections": "indices_or_sections", "indices": "indices_or_sections"}  # fmt: skip
 
 _UNARY = """
@@ -83,7 +83,7 @@ cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, 
 
 # The fields of results, as torch.return_types names them.
 _FIELDS = {
-    "max min median nanmedian mode kthvalue cummax cummin topk sort": "values indices", "aminmax": "min max", "qr": "Q R", "svd": "U S V", "lu": "P L U",
+    "max min median nanmedian mode kthvalue cummax cummin topk sort": "values indices", "aminmax": "min max", "qr": "Q R", "svd": "U S V", "lu lu_unpack": "P L U", "lu_factor": "LU pivots",
     "slogdet": "sign logabsdet", "frexp": "mantissa exponent", "geqrf": "a tau", "triangular_solve": "solution cloned_coefficient",
 }  # fmt: skip
 _RESULTS = {name: collections.namedtuple(name, fields) for names, fields in _FIELDS.items() for name in names.split()}
@@ -104,7 +104,14 @@ def into(result, out, name):
         raise ValueError(f"{name}: out= has {len(places)} arrays, the results are {len(results)}")
     try:
         for each, place in zip(results, places):
-            _rows.contiguous(each, out=place)
+            dtype = str(getattr(each, "dtype", "")).removeprefix("torch.")
+            if not dtype.startswith("complex"):
+                _rows.contiguous(each, out=place)
+            elif str(getattr(place, "dtype", None)).removeprefix("torch.") != dtype:
+                raise ValueError(f": the result is {dtype}, the array to write to is {getattr(place, 'dtype', type(place).__name__)}")
+            else:
+                for part in ("real", "imag"):
+                    _rows.contiguous(functions[part](each), out=getattr(place, part))
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}{str(error).removeprefix('contiguous')}") from None
     return out
