@@ -422,23 +422,28 @@ TEST(Backend, ErrorsReachTheCaller) {
   }
 }
 
-TEST(Backend, WrongKernelsAreNotUsed) {
-  class Wrong final : public CountingBackend {
-   public:
-    Wrong() {
-      for (KernelDef& row : rows_)
-        if (row.op == "gelu")
-          row.prepare = +[](PrepareContext& c) {
-            HG_TRY(sample::prepare(c));
-            static constexpr KernelDef kSevens = {.run = [](const RunContext& r) noexcept {
-              for (int64_t i = 0; i < r.out(0).count(); ++i) r.out(0).as<float>()[i] = 7;
-            }};
-            c.state<sample::Call>()->kernel = &kSevens;
-            return Status();
-          };
+// A backend whose row of an op is changed.
+class Changed final : public CountingBackend {
+ public:
+  using Accepts = bool (*)(const PrepareContext&);
+  Changed(std::string_view wrong, std::string_view op, Accepts accepts) {
+    for (KernelDef& row : rows_) {
+      if (row.op == op) row.accepts = accepts;
+      if (row.op != wrong) continue;
+      row.prepare = +[](PrepareContext& c) {
+        HG_TRY(sample::prepare(c));
+        static constexpr KernelDef kSevens = {.run = [](const RunContext& r) noexcept {
+          for (int64_t i = 0; i < r.out(0).count(); ++i) r.out(0).as<float>()[i] = 7;
+        }};
+        c.state<sample::Call>()->kernel = &kSevens;
+        return Status();
+      };
     }
-  };
-  const Gpu gpu = must(Gpu::open_backend(std::make_shared<Wrong>()));
+  }
+};
+
+TEST(Backend, WrongKernelsAreNotUsed) {
+  const Gpu gpu = must(Gpu::open_backend(std::make_shared<Changed>("gelu", "", nullptr)));
   Graph g;
   g.output("y", gelu(g.input("x", f32, {4})));
   const Model model = must(Model::from_graph(std::move(g)));
@@ -449,6 +454,53 @@ TEST(Backend, WrongKernelsAreNotUsed) {
   EXPECT_NEAR(session.output("y")->as<float>()[3], 1.9545f, 1e-4);
   EXPECT_NE(session.report().find("gelu=counting fails its self-test"), std::string::npos)
       << session.report();
+}
+
+bool never(const PrepareContext&) { return false; }
+bool four(const PrepareContext& c) { return c.in(0).count() == 4; }
+
+// The parts of an expanded op are not tested in place of its row.
+TEST(Backend, WrongKernelsAreNotBlamedOnOthers) {
+  const Gpu gpu = must(Gpu::open_backend(std::make_shared<Changed>("add", "linear", never)));
+  Graph g;
+  const Value x = g.input("x", f32, {4, 4});
+  g.output("y", g.call("linear", {x, x, g.input("b", f32, {4})}));
+  Session session = must(Session::create(must(Model::from_graph(std::move(g))), on(gpu)));
+  const std::vector<float> values = numbers(16);
+  must(session.set_input("x", view(values, {4, 4})));
+  must(session.set_input("b", view(values, {4})));
+  must(session.run());
+  EXPECT_EQ(session.report().find("linear=counting fails"), std::string::npos) << session.report();
+  EXPECT_EQ(session.report().find("f32[]"), std::string::npos) << session.report();
+}
+
+TEST(Backend, UntestedKernelsAreReported) {
+  for (const bool is_tested : {false, true}) {
+    const Gpu gpu = must(Gpu::open_backend(
+        std::make_shared<Changed>("", is_tested ? "" : "gelu", is_tested ? nullptr : four)));
+    Graph g;
+    g.output("y", gelu(g.input("x", f32, {4})));
+    Session session = must(Session::create(must(Model::from_graph(std::move(g))), on(gpu)));
+    const std::vector<float> x = {-1, 0, 1, 2};
+    must(session.set_input("x", view(x, {4})));
+    must(session.run());
+    EXPECT_NEAR(session.output("y")->as<float>()[3], 1.9545f, 1e-4);
+    const bool says = session.report().find("gelu=counting is untested: it accepts no case of the "
+                                            "self-test for f32") != std::string::npos;
+    EXPECT_EQ(says, !is_tested) << session.report();
+  }
+}
+
+TEST(Backend, ReportsAbsentInputs) {
+  const Gpu gpu = must(Gpu::open_backend(std::make_shared<Changed>("", "clamp", never)));
+  Graph g;
+  const Value x = g.input("x", f32, {4});
+  g.output("y", g.call("clamp", {x, Value(), x}));
+  Session session = must(Session::create(must(Model::from_graph(std::move(g))), on(gpu)));
+  const std::vector<float> values = numbers(4);
+  must(session.set_input("x", view(values, {4})));
+  must(session.run());
+  EXPECT_NE(session.report().find("f32[4], absent, f32[4]"), std::string::npos) << session.report();
 }
 
 TEST(Backend, IncompleteBackendsAreRefused) {

@@ -11,9 +11,12 @@
 namespace hg {
 namespace {
 
-std::string label_of_types(const std::vector<TensorType>& all) {
+std::string label_of_types(const Node& node, const std::vector<TensorType>& all) {
   std::string types;
-  for (const TensorType& type : all) types += str_cat(types.empty() ? "" : ", ", type);
+  for (size_t i = 0; i < all.size(); ++i) {
+    types += i > 0 ? ", " : "";
+    types += node.inputs[i] == kNoValue ? "absent" : str_cat(all[i]);
+  }
   return types;
 }
 
@@ -189,7 +192,7 @@ Status Planner::no_kernel(int32_t index, const PreparedNode& prepared) {
   const Node& node = body_.nodes[index];
   if (node.op->def.expand != nullptr) *expand_node_ = index;
   return unsupported(label(graph_, node), ": no CPU kernel takes ",
-                     label_of_types(prepared.input_types));
+                     label_of_types(node, prepared.input_types));
 }
 
 Status Planner::check_later_nodes() {
@@ -268,7 +271,7 @@ std::string Planner::remark(const Node& node, const PreparedNode& prepared,
   return str_cat(
       label(graph_, node), " runs on the CPU: ",
       has_kernels ? "no kernel of the device takes " : "the device has no kernel for it: ",
-      label_of_types(prepared.input_types));
+      label_of_types(node, prepared.input_types));
 }
 
 void Planner::count_work(const Node& node, const PreparedNode& concrete,

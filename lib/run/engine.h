@@ -27,6 +27,7 @@
 #include "lib/run/inputs.h"
 #include "lib/run/memory.h"
 #include "lib/run/plans_by_size.h"
+#include "lib/run/self_test.h"
 #include "lib/run/sizes.h"
 #include "lib/run/states.h"
 
@@ -102,6 +103,10 @@ class Engine {
   std::vector<ArenaBlock> arena_blocks() const;
   double flops() const;
   std::vector<ProfileRow> profile() const;
+  // Whether the plan runs this kernel, as "op=kernel", on the device.
+  bool uses(std::string_view kernel) const;
+  // For engines with SessionOptions::kernels: device kernels that plans do not use.
+  void distrust(std::set<std::string> kernels) { verdicts_.wrong = std::move(kernels); }
   std::vector<WaysRow> ways() const;
   std::string report() const;
   std::vector<std::byte> tuning() const;
@@ -210,7 +215,7 @@ class Engine {
   RunLimits own_limits_;
   RunLimits* limits_ = &own_limits_;               // in a body: those of the outermost engine
   std::unique_ptr<DeviceSide> device_;             // null: CPU only
-  std::set<std::string> distrusted_;               // device kernels that failed their self-test
+  Verdicts verdicts_;                              // of the self-tests of device kernels
   mutable std::map<ValueId, TensorData> fetched_;  // values read from the device since the last run
   bool has_run_ = false;
   std::atomic<const char*> error_{nullptr};

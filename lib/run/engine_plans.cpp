@@ -105,7 +105,7 @@ PlanRequest Engine::request_for(const Bindings& bindings, const ReadyPlan* previ
   request.threads = parallel_.threads;
   if (device_ != nullptr) {
     request.device = &options_.gpu.info();
-    request.distrusted = &distrusted_;
+    request.distrusted = &verdicts_.wrong;
   }
   return request;
 }
@@ -136,7 +136,10 @@ Result<Plan> Engine::make_plan_of_part(PlanRequest request, bool may_expand) {
   request.preferred = &preferred;
   for (;;) {
     if (device_ != nullptr) {
-      HG_TRY_ASSIGN(distrusted_, distrusted_kernels(graph_, options_, *registry_));
+      // Nothing is tested if the host has chosen kernels.
+      if (options_.kernels.empty()) {
+        HG_TRY_ASSIGN(verdicts_, test_kernels(graph_, options_, *registry_));
+      }
     } else {
       preferred = compiled_->tuning.choose(request, options_.autotune);
     }

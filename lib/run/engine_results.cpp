@@ -211,14 +211,26 @@ std::vector<WaysRow> Engine::ways() const {
   return rows;
 }
 
+bool Engine::uses(std::string_view kernel) const {
+  for (const ReadyPlan* ready : parts_)
+    for (const Step& step : ready->plan.steps)
+      if (!step.is_transfer() && step.on_device() && step.kernel != nullptr &&
+          str_cat(step.kernel->op, "=", step.kernel->name) == kernel)
+        return true;
+  return false;
+}
+
 std::string Engine::report() const {
   std::string out;
   if (device_ != nullptr) {
     const DeviceInfo& info = options_.gpu.info();
     out +=
         str_cat("device vulkan: ", info.name, " (", to_string(info.type), ", ", info.driver, ")\n");
-    for (const std::string& kernel : distrusted_)
+    for (const std::string& kernel : verdicts_.wrong)
       out += str_cat(kernel, " fails its self-test on this device and is not used\n");
+    for (const auto& [kernel, dtypes] : verdicts_.untested)
+      if (uses(kernel))
+        out += str_cat(kernel, " is untested: it accepts no case of the self-test for ", dtypes, "\n");
     for (const ReadyPlan* ready : parts_)
       for (const std::string& remark : ready->plan.remarks) out += str_cat(remark, "\n");
   }

@@ -18,16 +18,30 @@ namespace {
 
 // Increased when a shader or a case changes (self_test_cases.cpp), so that earlier verdicts no
 // longer count.
-constexpr std::string_view kVersion = "self-test 11";
+constexpr std::string_view kVersion = "self-test 12";
 
+// Every device kernel but this one and those that copy.
+std::set<std::string> others(const KernelDef& kernel, const Gpu& gpu, const Registry& registry) {
+  std::set<std::string> names;
+  for (const Op* op : registry.ops())
+    for (const KernelDef* row : kernels_of(gpu, registry, *op))
+      if (row != &kernel && row->op != "contiguous") names.insert(str_cat(row->op, "=", row->name));
+  return names;
+}
+
+// With `kernel`, on the device; `unsupported` if the kernel takes no part in the plan.
 Result<std::vector<TensorData>> answers(Graph graph, const SessionOptions& options,
-                                        const Registry& registry, double& ms) {
+                                        const Registry& registry, double& ms,
+                                        const KernelDef* kernel = nullptr) {
   HG_TRY_ASSIGN(const std::unique_ptr<Engine> engine,
                 Engine::create(std::move(graph), options, registry));
+  if (kernel != nullptr) engine->distrust(others(*kernel, options.gpu, registry));
   HG_TRY_ASSIGN(const std::vector<TensorData> inputs, engine->give_zeros(Bindings()));
   for (size_t i = 0; i < inputs.size(); ++i)
     fill_case(inputs[i].tensor, static_cast<int64_t>(i) + 1);
   HG_TRY(engine->plan({}));
+  if (kernel != nullptr && !engine->uses(str_cat(kernel->op, "=", kernel->name)))
+    return unsupported("the kernel does not accept the case");
   const auto begin = std::chrono::steady_clock::now();
   HG_TRY(engine->run());
   ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
@@ -68,7 +82,7 @@ Result<DeviceTimes> judge(const KernelDef& kernel, const Op& op, DType real,
     double cpu_ms = 0, gpu_ms = 0;
     const Result<std::vector<TensorData>> expected = answers(graph, options, registry, cpu_ms);
     if (!expected.ok()) continue;
-    Result<std::vector<TensorData>> got = answers(graph, on_device, registry, gpu_ms);
+    Result<std::vector<TensorData>> got = answers(graph, on_device, registry, gpu_ms, &kernel);
     if (!got.ok()) {
       const Code code = got.status().code();
       if (code == Code::device_lost || code == Code::out_of_memory) return got.status();
@@ -80,10 +94,9 @@ Result<DeviceTimes> judge(const KernelDef& kernel, const Op& op, DType real,
   return times;
 }
 
-Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const SessionOptions& options,
-                                                 const Registry& registry) {
-  std::set<std::string> distrusted;
-  if (!options.kernels.empty()) return distrusted;
+Result<Verdicts> test_kernels(const Graph& graph, const SessionOptions& options,
+                              const Registry& registry) {
+  Verdicts verdicts;
   std::set<const Op*> programs, joined;  // kernels of programs, and ops of their steps
   std::set<std::pair<const Op*, DType>> used = {{registry.find("contiguous"), f32}};
   for (const Node& node : graph.nodes()) {
@@ -119,9 +132,12 @@ Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Sessi
         measured.note(key, *verdict);
       }
       if (std::isinf(verdict->gpu_ms)) {
-        distrusted.insert(name);
+        verdicts.wrong.insert(name);
         programs_fail |= kernel->in_programs && joined.contains(op);
-      } else if (verdict->gpu_ms > 0 && !has_self_test_cases(name)) {
+      } else if (verdict->gpu_ms == 0) {
+        std::string& dtypes = verdicts.untested[name];
+        dtypes += str_cat(dtypes.empty() ? "" : ", ", hg::to_string(real));
+      } else if (!has_self_test_cases(name)) {
         break;  // later ones are not needed
       }
     }
@@ -129,8 +145,8 @@ Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Sessi
   if (programs_fail)
     for (const Op* program : programs)
       for (const KernelDef* kernel : kernels_of(options.gpu, registry, *program))
-        distrusted.insert(str_cat(kernel->op, "=", kernel->name));
-  return distrusted;
+        verdicts.wrong.insert(str_cat(kernel->op, "=", kernel->name));
+  return verdicts;
 }
 
 }  // namespace hg

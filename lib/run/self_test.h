@@ -3,6 +3,7 @@
 // also computes. The verdicts are stored in the device's cache with other measurements.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,12 +14,16 @@
 
 namespace hg {
 
-// Returns the device kernels, as "op=kernel", that compute wrong results for the ops of this graph.
-// Kernels after a correct one are not tested, unless they have their own cases, as those for few
-// shapes do. `options.gpu` must be open. With `options.kernels`, nothing is tested: the host has
-// chosen.
-Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const SessionOptions& options,
-                                                 const Registry& registry);
+// Device kernels, as "op=kernel".
+struct Verdicts {
+  std::set<std::string> wrong;                  // never used
+  std::map<std::string, std::string> untested;  // that accept no case: of floats of these dtypes
+};
+
+// Tests the device kernels of the ops of this graph. Kernels after a correct one are not tested,
+// unless they have their own cases, as those for few shapes do. `options.gpu` must be open.
+Result<Verdicts> test_kernels(const Graph& graph, const SessionOptions& options,
+                              const Registry& registry);
 
 // Graphs with this op as their only node, on inputs of this type if the op accepts any. Cases of
 // the kernel, or otherwise of the op; may be empty.
@@ -30,7 +35,8 @@ bool has_self_test_cases(std::string_view kernel);
 void fill_case(const Tensor& tensor, int64_t seed);
 
 // Time that a kernel took for the cases it accepts: 0 if it accepts none, infinity on the device if
-// a result is wrong. Fails if the device fails.
+// a result is wrong. Other kernels of the device are not used, except for copies. Fails if the
+// device fails.
 Result<DeviceTimes> judge(const KernelDef& kernel, const Op& op, DType real,
                           const SessionOptions& options, const Registry& registry);
 

@@ -99,7 +99,8 @@ class Backend {
   // name, a name, `device = Device::vulkan` and a `prepare`, which stores what record() needs of
   // the call: shapes, dtypes, attributes. `run` is not called. `contiguous` needs a row with
   // `strided = kAllStrided`. Random ops and ops whose sizes depend on data run on the CPU. Before
-  // its first use a row is tested against the CPU; one with wrong results is not used.
+  // its first use a row is tested against the CPU; one with wrong results is not used. A row that
+  // accepts none of the test's cases is used untested; Session::report() names it.
   virtual std::span<const KernelDef* const> kernels(const Registry& registry,
                                                     const Op& op) const = 0;
   // Makes the steps ready to run. Data that kernels packed on the host becomes constant.
