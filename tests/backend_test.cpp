@@ -13,6 +13,8 @@
 #include "hg/ops.h"
 #include "hg/session_pool.h"
 #include "hg/train.h"
+#include "lib/device/backend.h"
+#include "lib/run/self_test.h"
 #include "samples/backend/counting_backend.h"
 #include "tests/must.h"
 
@@ -488,6 +490,25 @@ TEST(Backend, UntestedKernelsAreReported) {
     const bool says = session.report().find("gelu=counting is untested: it accepts no case of the "
                                             "self-test for f32") != std::string::npos;
     EXPECT_EQ(says, !is_tested) << session.report();
+  }
+}
+
+// Each case is accepted by the CPU's kernels, which this backend has, and agrees with them.
+TEST(Backend, PassesTheSelfTestsOfItsOps) {
+  const Gpu gpu = must(Gpu::open_backend(std::make_shared<CountingBackend>()));
+  const Registry& registry = Registry::built_in();
+  for (const char* name : {"add", "all", "any", "attention_grad", "batch_norm", "batch_norm_grad",
+                           "cdist", "col2im", "det", "diagonal_scatter", "fft", "grid_sample",
+                           "im2col", "index", "index_put", "index_reduce", "interpolate",
+                           "layer_norm_grad", "linear", "linear_scan", "masked_scatter",
+                           "matrix_exp", "max_pool_grad", "roll", "rope", "searchsorted",
+                           "slice_scatter", "solve_triangular"}) {
+    const Op* op = registry.find(name);
+    const auto rows = kernels_of(gpu, registry, *op);
+    if (rows.empty()) continue;
+    const DeviceTimes times = must(judge(*rows[0], *op, f32, on(gpu), registry));
+    EXPECT_GT(times.gpu_ms, 0) << name;
+    EXPECT_TRUE(std::isfinite(times.gpu_ms)) << name;
   }
 }
 

@@ -288,6 +288,110 @@ constexpr Case kCases[] = {
      [](CaseInputs& in) {
        in.graph.call("adaptive_max_pool", {in.x({1, 2, 7, 9})}, {{"output_size", Ints{3, 2}}});
      }},
+    {"layer_norm_grad",
+     [](CaseInputs& in) {
+       in.graph.call("layer_norm_grad", {in.x({3, 37}), in.x({37}), in.x({3, 37})}, {{"normalized_shape", Ints{37}}});
+     }},
+    {"batch_norm",
+     [](CaseInputs& in) {
+       in.graph.call("batch_norm", {in.x({3, 5, 7}), in.x({5}), in.x({5}), in.x({5}), in.x({5})});
+     }},
+    {"batch_norm_grad",
+     [](CaseInputs& in) {
+       in.graph.call("batch_norm_grad", {in.x({3, 5, 7}), in.x({5}), in.x({3, 5, 7})});
+     }},
+    {"attention_grad",
+     [](CaseInputs& in) {
+       in.graph.call("attention_grad", {in.x({2, 4, 9, 12}), in.x({2, 4, 7, 12}), in.x({2, 4, 7, 13}), in.x({9, 7}), in.x({2, 4, 9, 13})}, {{"causal", true}});
+     }},
+    {"max_pool_grad",
+     [](CaseInputs& in) {
+       in.graph.call("max_pool_grad", {in.x({1, 2, 6, 8}), in.x({1, 2, 3, 4})}, {{"kernel_size", Ints{2, 2}}});
+     }},
+    {"roll",
+     [](CaseInputs& in) {
+       in.graph.call("roll", {in.x({5, 7})}, {{"shifts", Ints{2, -3}}, {"dims", Ints{0, 1}}});
+     }},
+    {"interpolate",
+     [](CaseInputs& in) {
+       in.graph.call("interpolate", {in.x({1, 2, 5, 7})}, {{"size", Ints{9, 4}}, {"mode", "bilinear"}});
+     }},
+    {"grid_sample",
+     [](CaseInputs& in) {
+       in.graph.call("grid_sample", {in.x({1, 2, 5, 7}), in.x({1, 3, 4, 2})});
+     }},
+    {"im2col",
+     [](CaseInputs& in) {
+       in.graph.call("im2col", {in.x({1, 2, 5, 7})}, {{"kernel_size", Ints{3, 2}}});
+     }},
+    {"col2im",
+     [](CaseInputs& in) {
+       in.graph.call("col2im", {in.x({1, 12, 18})}, {{"output_size", Ints{5, 7}}, {"kernel_size", Ints{3, 2}}});
+     }},
+    {"index",
+     [](CaseInputs& in) {
+       in.graph.call("index", {in.x({5, 7}), in.add({9}, i64)});
+     }},
+    {"index_put",
+     [](CaseInputs& in) {
+       in.graph.call("index_put", {in.x({5, 7}), in.x({3, 7}), in.add({3}, i64)}, {{"accumulate", true}});
+     }},
+    {"index_reduce",
+     [](CaseInputs& in) {
+       in.graph.call("index_reduce", {in.x({5, 7}), in.add({9}, i64), in.x({9, 7})}, {{"dim", 0}, {"reduce", "add"}});
+     }},
+    {"masked_scatter",
+     [](CaseInputs& in) {
+       in.graph.call("masked_scatter", {in.x({3, 37}), in.add({3, 37}, boolean), in.x({111})});
+     }},
+    {"searchsorted",
+     [](CaseInputs& in) {
+       in.graph.call("searchsorted", {in.add({5}, f32), in.x({3, 7})});
+     }},
+    {"cdist",
+     [](CaseInputs& in) {
+       in.graph.call("cdist", {in.x({2, 9, 5}), in.x({2, 7, 5})});
+     }},
+    {"slice_scatter",
+     [](CaseInputs& in) {
+       in.graph.call("slice_scatter", {in.x({5, 7}), in.x({2, 7})}, {{"dim", 0}, {"start", 1}, {"end", 5}, {"step", 2}});
+     }},
+    {"diagonal_scatter",
+     [](CaseInputs& in) {
+       in.graph.call("diagonal_scatter", {in.x({5, 7}), in.x({5})});
+     }},
+    {"rope",
+     [](CaseInputs& in) {
+       in.graph.call("rope", {in.x({2, 3, 5, 8}), in.x({5, 8}), in.x({5, 8})});
+     }},
+    {"linear_scan",
+     [](CaseInputs& in) {
+       in.graph.call("linear_scan", {in.x({3, 37}), in.x({3, 37})}, {{"dim", 1}});
+     }},
+    {"det",
+     [](CaseInputs& in) {
+       in.graph.call("det", {in.x({2, 5, 5})});
+     }},
+    {"matrix_exp",
+     [](CaseInputs& in) {
+       in.graph.call("matrix_exp", {in.x({2, 5, 5})});
+     }},
+    {"fft",
+     [](CaseInputs& in) {
+       in.graph.call("fft", {in.x({3, 9, 2})}, {{"dim", 1}});
+     }},
+    {"solve_triangular",
+     [](CaseInputs& in) {
+       in.graph.call("solve_triangular", {in.x({2, 5, 5}), in.x({2, 5, 3})}, {{"upper", true}});
+     }},
+    {"all",
+     [](CaseInputs& in) {
+       in.graph.call("all", {in.add({3, 37}, boolean)}, {{"dim", Ints{0}}});
+     }},
+    {"any",
+     [](CaseInputs& in) {
+       in.graph.call("any", {in.add({3, 37}, boolean)}, {{"dim", Ints{0}}});
+     }},
 };
 
 std::vector<void (*)(CaseInputs&)> cases_of(std::string_view name) {
