@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device of the application's own (hg/backend.h): results as on the CPU, counted transfers, calls
 // that it does not have, errors that it returns, and backends that are refused.
+#include "lib/device/backend.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +15,6 @@
 #include "hg/ops.h"
 #include "hg/session_pool.h"
 #include "hg/train.h"
-#include "lib/device/backend.h"
 #include "lib/run/self_test.h"
 #include "samples/backend/counting_backend.h"
 #include "tests/must.h"
@@ -487,8 +488,9 @@ TEST(Backend, UntestedKernelsAreReported) {
     must(session.set_input("x", view(x, {4})));
     must(session.run());
     EXPECT_NEAR(session.output("y")->as<float>()[3], 1.9545f, 1e-4);
-    const bool says = session.report().find("gelu=counting is untested: it accepts no case of the "
-                                            "self-test for f32") != std::string::npos;
+    const bool says = session.report().find(
+                          "gelu=counting is untested: it accepts no case of the "
+                          "self-test for f32") != std::string::npos;
     EXPECT_EQ(says, !is_tested) << session.report();
   }
 }
@@ -497,12 +499,34 @@ TEST(Backend, UntestedKernelsAreReported) {
 TEST(Backend, PassesTheSelfTestsOfItsOps) {
   const Gpu gpu = must(Gpu::open_backend(std::make_shared<CountingBackend>()));
   const Registry& registry = Registry::built_in();
-  for (const char* name : {"add", "all", "any", "attention_grad", "batch_norm", "batch_norm_grad",
-                           "cdist", "col2im", "det", "diagonal_scatter", "fft", "grid_sample",
-                           "im2col", "index", "index_put", "index_reduce", "interpolate",
-                           "layer_norm_grad", "linear", "linear_scan", "masked_scatter",
-                           "matrix_exp", "max_pool_grad", "roll", "rope", "searchsorted",
-                           "slice_scatter", "solve_triangular"}) {
+  for (const char* name : {"add",
+                           "all",
+                           "any",
+                           "attention_grad",
+                           "batch_norm",
+                           "batch_norm_grad",
+                           "cdist",
+                           "col2im",
+                           "det",
+                           "diagonal_scatter",
+                           "fft",
+                           "grid_sample",
+                           "im2col",
+                           "index",
+                           "index_put",
+                           "index_reduce",
+                           "interpolate",
+                           "layer_norm_grad",
+                           "linear",
+                           "linear_scan",
+                           "masked_scatter",
+                           "matrix_exp",
+                           "max_pool_grad",
+                           "roll",
+                           "rope",
+                           "searchsorted",
+                           "slice_scatter",
+                           "solve_triangular"}) {
     const Op* op = registry.find(name);
     const auto rows = kernels_of(gpu, registry, *op);
     if (rows.empty()) continue;

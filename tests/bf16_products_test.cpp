@@ -64,9 +64,8 @@ class Bf16Product : test::Chance {
       SCOPED_TRACE(to_string(isa));
       limit_isa(isa);
       has_pairs_ = kernels::pair_table() != nullptr;
-      if (for_tiles_ && isa != Isa::avx512_amx) continue;
-      conv_ = for_tiles_ && fits_tiles() ? "tiles" : "gemm";
-      if (for_tiles_ && !fits_tiles()) continue;
+      if (for_tiles_ && (isa != Isa::avx512_amx || !fits_tiles())) continue;
+      conv_ = for_tiles_ ? "tiles" : "gemm";
       const std::vector<float> got = answer(1);
       EXPECT_EQ(test::bits(got), test::bits(answer(2 + static_cast<int>(below(3)))));
       if (is_conv)
@@ -147,12 +146,12 @@ class Bf16Product : test::Chance {
       g.output("y", cast(is_linear_ ? linear(x, w, bias) : matmul(x, w) + bias, f32));
     EXPECT_TRUE(g.status().ok()) << g.status().message();
     const std::string kernel = dtype_ == bf16 ? "gemm_half" : "gemm";
-    Session session =
-        must(Session::create(must(Model::from_graph(std::move(g))),
-                             {.threads = threads,
-                              .precision = dtype_ == bf16 ? Precision::f32 : Precision::bf16,
-                              .disabled_passes = {"*"},
-                              .kernels = {"conv=" + conv_, "linear=" + kernel, "matmul=" + kernel}}));
+    Session session = must(
+        Session::create(must(Model::from_graph(std::move(g))),
+                        {.threads = threads,
+                         .precision = dtype_ == bf16 ? Precision::f32 : Precision::bf16,
+                         .disabled_passes = {"*"},
+                         .kernels = {"conv=" + conv_, "linear=" + kernel, "matmul=" + kernel}}));
     const TensorData input = data_of(x_, x_shape_), weight = data_of(w_, w_shape_);
     EXPECT_TRUE(session.set_input(0, input.tensor).ok());
     if (!is_constant_) {
@@ -228,7 +227,7 @@ class Bf16Product : test::Chance {
   }
 
   Sizes x_shape_, w_shape_;
-  DType dtype_ = f32;        // bf16: of all values
+  DType dtype_ = f32;       // bf16: of all values
   bool for_tiles_ = false;  // the convolution's kernel, which rounds all of x
   std::string conv_ = "gemm";
   bool is_constant_ = true;  // w
@@ -237,8 +236,8 @@ class Bf16Product : test::Chance {
   std::vector<float> x_, w_, bias_;
 };
 
-// Attention with Precision::bf16. In tiles, queries, keys and values are rounded, and the weights too,
-// each by at most 2^-8 of itself.
+// Attention with Precision::bf16. In tiles, queries, keys and values are rounded, and the weights
+// too, each by at most 2^-8 of itself.
 class Bf16Attention : test::Chance {
  public:
   explicit Bf16Attention(uint64_t seed) : Chance(seed) {}
@@ -279,11 +278,11 @@ class Bf16Attention : test::Chance {
                 k = g.input("k", f32, {heads_, keys_, dim_}),
                 v = g.input("v", f32, {heads_, keys_, value_dim_});
     g.output("y", attention(q, k, v, {}, is_causal_));
-    Session session = must(Session::create(must(Model::from_graph(std::move(g))),
-                                           {.threads = threads,
-                                            .precision = Precision::bf16,
-                                            .disabled_passes = {"*"},
-                                            .kernels = {"attention=blocks"}}));
+    Session session = must(
+        Session::create(must(Model::from_graph(std::move(g))), {.threads = threads,
+                                                                .precision = Precision::bf16,
+                                                                .disabled_passes = {"*"},
+                                                                .kernels = {"attention=blocks"}}));
     const TensorData inputs[] = {data_of(q_, {heads_, times_, dim_}),
                                  data_of(k_, {heads_, keys_, dim_}),
                                  data_of(v_, {heads_, keys_, value_dim_})};

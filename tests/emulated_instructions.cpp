@@ -139,9 +139,7 @@ struct Tile {
   uint32_t word[16][16];
 };
 thread_local Tile tiles[8];
-thread_local struct {
-  uint8_t rows, row_bytes;
-} sizes[8];
+thread_local struct { uint8_t rows, row_bytes; } sizes[8];
 
 float of_bf16(uint32_t bits) {
   const auto x = std::bit_cast<float>(bits << 16);
@@ -221,8 +219,7 @@ bool has_vbmi() {
 
 void emulate_instructions() {
   const bool lacks_vnni = supports(Isa::avx2) && !supports(Isa::avx2_vnni);
-  const bool lacks_tiles =
-      supports(Isa::avx512_bf16) && has_vbmi() && !supports(Isa::avx512_amx);
+  const bool lacks_tiles = supports(Isa::avx512_bf16) && has_vbmi() && !supports(Isa::avx512_amx);
   if (!lacks_vnni && !lacks_tiles) return;
   unsigned size, c, d;
   __cpuid_count(13, 2, size, high_halves, c, d);

@@ -183,9 +183,9 @@ struct Slot {
     rounded = sum + kQueryBlock;
     end = rounded;
     if (s.pairs)
-      end += (kQueryBlock + kRowsOfTile) * pairs +
-             std::max(kKeyBlock * pairs,
-                      (kQueryBlock + kRowsOfTile) * s.pairs->pairs_of(kKeyBlock));
+      end +=
+          (kQueryBlock + kRowsOfTile) * pairs +
+          std::max(kKeyBlock * pairs, (kQueryBlock + kRowsOfTile) * s.pairs->pairs_of(kKeyBlock));
   }
 };
 
@@ -200,8 +200,8 @@ struct BlockProducts {
   const AttentionState& s;
   const AttentionScores& w;
   Matrix q;
-  float *keys, *values;  // panels
-  float *queries, *rows; // with pairs: the rounded queries, and rows of keys or weights
+  float *keys, *values;   // panels
+  float *queries, *rows;  // with pairs: the rounded queries, and rows of keys or weights
 
   void score(const Matrix& k) const {
     const int64_t nr = s.gemm->nr;

@@ -39,7 +39,7 @@ struct ConvTiles {
   // With `direct`, tiles read them, and `pitch` is a multiple of 16.
   int64_t phase_lines = 0, lines = 0, pitch = 0, plane = 0, line = 0;
   bool direct = false;
-  std::vector<int64_t> offset;  // of each 16 pairs of a row of patches
+  std::vector<int64_t> offset;   // of each 16 pairs of a row of patches
   int64_t tiles = 1, tile = 0;   // of an image's group; pixels of the largest
   std::vector<int64_t> first_o;  // of each part of a group's output channels, and the end
   int64_t lanes = 1, slot_bytes = 0, planes_at = 0, lines_at = 0;
@@ -147,11 +147,11 @@ void choose_tiles(ConvTiles& g, int64_t threads) {
     rows += tile_rows(count);
   }
   g.packed_row.back() = rows;
-  g.packed = static_cast<const float*>(
-      c.pack(1, str_cat("conv.tiles/", s.groups), s.groups * rows * g.depth * 4,
-             [g, weight = c.in(1).as<float>()](void* to) {
-               pack_weight(g, weight, static_cast<float*>(to));
-             }));
+  g.packed = static_cast<const float*>(c.pack(1, str_cat("conv.tiles/", s.groups),
+                                              s.groups * rows * g.depth * 4,
+                                              [g, weight = c.in(1).as<float>()](void* to) {
+                                                pack_weight(g, weight, static_cast<float*>(to));
+                                              }));
   if (!g.packed) return c.fail("has no memory for its weights");
   choose_tiles(g, c.threads());
   g.lanes = tile_lanes(c, g.images() * g.tiles * g.parts());
@@ -232,47 +232,47 @@ void run(const RunContext& c) noexcept {
           for (int64_t i = begin; i < end; ++i) {
             const int64_t channel = i % g.group_pairs * 2;
             const float* const even = x + (i / g.group_pairs * channels + channel) * s.in_size();
-            copy_planes(g, even, channel + 1 < channels ? even + s.in_size() : nullptr,
-                        reinterpret_cast<float*>(workspace + g.lines_at + i * slot_step(g.line * 4)),
-                        planes + i * pair_planes);
+            copy_planes(
+                g, even, channel + 1 < channels ? even + s.in_size() : nullptr,
+                reinterpret_cast<float*>(workspace + g.lines_at + i * slot_step(g.line * 4)),
+                planes + i * pair_planes);
           }
         });
-  for_tiles(c, g.images() * g.tiles * g.parts(), g.lanes, g.slot_bytes,
-            [&](int64_t task, float* panels) {
-              const int64_t part = task % g.parts(), index = task / g.parts();
-              const int64_t image = index / g.tiles, group = image % s.groups;
-              const int64_t first = g.column_at(index % g.tiles);
-              const int64_t columns = g.column_at(index % g.tiles + 1) - first;
-              const float* const own_planes = planes + image * image_planes;
-              const int64_t o = g.first_o[part];
-              const int64_t at = (image * rows + o) * size + (g.direct ? 0 : first);
-              const Epilogue e = {.activation = s.activation,
-                                  .row_bias = bias ? bias + group * rows + o : nullptr,
-                                  .residual = residual ? residual + at : nullptr};
-              const int64_t packed = group * g.packed_row.back() + g.packed_row[o];
-              const Sweep product = {.rows = g.first_o[part + 1] - o,
-                                     .columns = columns,
-                                     .k = g.depth,
-                                     .left = rows - o,
-                                     .a = g.packed + packed * g.depth,
-                                     .is_packed = true,
-                                     .panels = panels,
-                                     .panel_step = g.depth * g.nr(),
-                                     .y = y + at,
-                                     .y_row = size,
-                                     .epilogue = e.empty() ? nullptr : &e};
-              if (g.direct)
-                return g.pairs->sweep_planes({.product = product,
-                                              .x = own_planes,
-                                              .plane = s.kernel[2] * g.plane,
-                                              .first = first,
-                                              .pitch = g.pitch,
-                                              .width = s.out[2],
-                                              .offset = g.offset.data()});
-              pack_patches(g, x + image * channels * s.in_size(), own_planes, first, columns,
-                           panels);
-              g.pairs->gemm.sweep(product);
-            });
+  for_tiles(
+      c, g.images() * g.tiles * g.parts(), g.lanes, g.slot_bytes, [&](int64_t task, float* panels) {
+        const int64_t part = task % g.parts(), index = task / g.parts();
+        const int64_t image = index / g.tiles, group = image % s.groups;
+        const int64_t first = g.column_at(index % g.tiles);
+        const int64_t columns = g.column_at(index % g.tiles + 1) - first;
+        const float* const own_planes = planes + image * image_planes;
+        const int64_t o = g.first_o[part];
+        const int64_t at = (image * rows + o) * size + (g.direct ? 0 : first);
+        const Epilogue e = {.activation = s.activation,
+                            .row_bias = bias ? bias + group * rows + o : nullptr,
+                            .residual = residual ? residual + at : nullptr};
+        const int64_t packed = group * g.packed_row.back() + g.packed_row[o];
+        const Sweep product = {.rows = g.first_o[part + 1] - o,
+                               .columns = columns,
+                               .k = g.depth,
+                               .left = rows - o,
+                               .a = g.packed + packed * g.depth,
+                               .is_packed = true,
+                               .panels = panels,
+                               .panel_step = g.depth * g.nr(),
+                               .y = y + at,
+                               .y_row = size,
+                               .epilogue = e.empty() ? nullptr : &e};
+        if (g.direct)
+          return g.pairs->sweep_planes({.product = product,
+                                        .x = own_planes,
+                                        .plane = s.kernel[2] * g.plane,
+                                        .first = first,
+                                        .pitch = g.pitch,
+                                        .width = s.out[2],
+                                        .offset = g.offset.data()});
+        pack_patches(g, x + image * channels * s.in_size(), own_planes, first, columns, panels);
+        g.pairs->gemm.sweep(product);
+      });
 }
 
 constexpr KernelDef kKernels[] = {

@@ -81,9 +81,9 @@ struct GemmTable {
 
 const GemmTable& gemm_table();
 
-// A product with planes, each with lines of `pitch` columns, of which y has the first `width`: row p
-// of step t of b is read at x + offset[t] + p * plane, 16 rows in a step. Columns are counted in a
-// plane; `first` is a multiple of 16, as is the pitch. x begins with column 0 of y.
+// A product with planes, each with lines of `pitch` columns, of which y has the first `width`: row
+// p of step t of b is read at x + offset[t] + p * plane, 16 rows in a step. Columns are counted in
+// a plane; `first` is a multiple of 16, as is the pitch. x begins with column 0 of y.
 struct PlaneSweep {
   Sweep product;  // of `columns` columns; without panels; y begins with column 0
   const float* x = nullptr;
@@ -105,8 +105,8 @@ struct PairTable {
   // Rounds two rows of b into a row of pairs, and copies it like gemm.spread. No `odd` row: zeros.
   void (*spread)(int64_t columns, const float* even, const float* odd, float* to,
                  int64_t panel_step) = nullptr;
-  // Products in tiles of 16 rows and 16 pairs (AMX), only in sweeps: k is a multiple of 16. Rows of a
-  // are contiguous, at multiples of 64 bytes; or packed, each block as [k / 16, rows, 16]. Blocks
+  // Products in tiles of 16 rows and 16 pairs (AMX), only in sweeps: k is a multiple of 16. Rows of
+  // a are contiguous, at multiples of 64 bytes; or packed, each block as [k / 16, rows, 16]. Blocks
   // are read up to tile_rows().
   bool in_tiles = false;
   void (*sweep_planes)(const PlaneSweep& sweep) = nullptr;  // likewise

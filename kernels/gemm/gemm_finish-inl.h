@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to the sums of a block of gemm.h: the epilogue, and the store. Included once for every
-// instruction set, as kernels/simd/simd.h describes.
+// What happens to the sums of a block of gemm.h: the epilogue, and the store. Included once for
+// every instruction set, as kernels/simd/simd.h describes.
 #if defined(HG_KERNELS_GEMM_FINISH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HG_KERNELS_GEMM_FINISH_INL_H_
 #undef HG_KERNELS_GEMM_FINISH_INL_H_

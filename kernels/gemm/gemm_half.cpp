@@ -27,7 +27,7 @@ struct GemmHalf {
   const GemmTable* table = nullptr;
   const HalfTable* half = nullptr;
   const PairTable* pairs = nullptr;  // operands are pairs
-  const float* packed_b = nullptr;  // of pairs: [pieces of k][panels][piece][nr]
+  const float* packed_b = nullptr;   // of pairs: [pieces of k][panels][piece][nr]
   int64_t tile_m = 1, lanes = 1, slot_bytes = 0;
 
   int64_t tiles_m() const { return ceil_div(s.m, tile_m); }
@@ -111,8 +111,8 @@ Status prepare(PrepareContext& c) {
   if (g.pairs && c.is_constant(1) && g.s.batches() == 1 && g.s.k > 0)
     g.packed_b = static_cast<const float*>(
         c.pack(1,
-               str_cat("gemm_half.", g.pairs->in_tiles ? "tiles/" : "pairs/", g.s.n, ",", g.s.k, ",",
-                       g.s.b_row, ",", g.s.b_col),
+               str_cat("gemm_half.", g.pairs->in_tiles ? "tiles/" : "pairs/", g.s.n, ",", g.s.k,
+                       ",", g.s.b_row, ",", g.s.b_col),
                ceil_div(g.s.n, int64_t{g.table->nr}) * g.table->nr * g.pairs->pairs_of(g.s.k) * 4,
                [pairs = g.pairs, s = g.s, b = c.in(1).as<BFloat16>()](void* to) {
                  pack_b(*pairs, s, b, static_cast<float*>(to));

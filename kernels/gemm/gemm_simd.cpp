@@ -72,8 +72,7 @@ HWY_INLINE void store_sums(const Block& block, V (&sums)[kRows][kVectors], const
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v)
-      hn::StoreU(sums[i][v], d, block.y + i * block.y_row + at[v]);
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, block.y + i * block.y_row + at[v]);
 }
 
 template <int kRows, int kVectors>
@@ -387,7 +386,7 @@ void spread_pairs(int64_t columns, const float* even, const float* odd, float* t
   for (int v = 0; columns > 0 && v < kNr; v += kLanes) {
     const int valid = static_cast<int>(std::clamp<int64_t>(columns - v, 0, kLanes));
     hn::StoreU(paired(load_part(d, even + v, valid), odd ? load_part(d, odd + v, valid) : none), d,
-              to + v);
+               to + v);
   }
 }
 

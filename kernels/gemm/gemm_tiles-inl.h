@@ -34,8 +34,8 @@ void tile_sums(const Sweep& s, const float* a, int64_t a_row, int64_t a_step, co
 }
 
 void tile_sweep(const Sweep& s) {
-  using Sums = void (*)(const Sweep&, const float*, int64_t, int64_t, const float*,
-                        TilePrefetch, float*);
+  using Sums =
+      void (*)(const Sweep&, const float*, int64_t, int64_t, const float*, TilePrefetch, float*);
   static constexpr Sums kSums[2][2] = {{tile_sums<1, 1>, tile_sums<1, 2>},
                                        {tile_sums<2, 1>, tile_sums<2, 2>}};
   static constexpr int64_t kAt[2] = {0, kLanes};
@@ -92,8 +92,8 @@ void tile_sweep(const Sweep& s) {
         next.lines = (kNr * 4 * kPairsOfTile / 64 + blocks - 1) / blocks;
       }
       const float* a = s.a;
-      for (int64_t i = 0; i < s.rows; i += rows, a += a_step(rows),
-                   next.at += steps * next.lines * 64) {
+      for (int64_t i = 0; i < s.rows;
+           i += rows, a += a_step(rows), next.at += steps * next.lines * 64) {
         rows = block_rows(s.left - i, kTileMr);
         add_block(i, rows, a, j, panel, next);
       }
@@ -110,7 +110,8 @@ void plane_sums(const PlaneSweep& s, const float* a, const float* x, TilePrefetc
   constexpr int64_t kStep = kRows * kTileBytes;
   const char* from = reinterpret_cast<const char*>(a);
   Block::clear();
-  for (int64_t t = 0; t < s.product.k / kPairsOfTile; ++t, from += kStep, next.at += next.lines * 64)
+  for (int64_t t = 0; t < s.product.k / kPairsOfTile;
+       ++t, from += kStep, next.at += next.lines * 64)
     Block::add(1, from, kTileRowBytes, kStep, reinterpret_cast<const char*>(x + s.offset[t]),
                s.plane * 4, 0, next);
   Block::store(sums, kColumns * kTileRowBytes);

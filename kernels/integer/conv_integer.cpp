@@ -24,8 +24,8 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kMaxColumns = 256;  // of a tile
-constexpr int64_t kCopied = 16;       // bytes per copy, which may exceed an end
+constexpr int64_t kMaxColumns = 256;          // of a tile
+constexpr int64_t kCopied = 16;               // bytes per copy, which may exceed an end
 constexpr int64_t kTilePanelBytes = 1 << 19;  // for AMX, whose processors have larger caches
 // Quads are used if the total is at most this many times the quads of all weights: without VNNI, a
 // quad takes the time of 1.1 pairs.
@@ -68,8 +68,8 @@ struct ConvInteger {
   int64_t data_at() const { return slot_step(s.o * 4); }
   bool has_quads() const { return quads.whole > 0; }
   bool in_tiles() const { return has_quads() && table->in_tiles; }
-  // Whether products read panels, not planes. Tiles would read planes slowly, because kernel elements
-  // begin between lines of the cache.
+  // Whether products read panels, not planes. Tiles would read planes slowly, because kernel
+  // elements begin between lines of the cache.
   bool has_panels() const { return !in_quads || in_tiles(); }
   // For a column of a panel.
   int64_t column_bytes() const {
@@ -252,8 +252,7 @@ void pack(PrepareContext& c, ConvInteger& g) {
     std::vector<uint8_t> bytes;
     g.quads = find_quads(s.groups, s.group_o(), g.depth, in_order(g, c.in(1), zeros, bytes), zeros,
                          *g.table);
-    if (static_cast<double>(g.quads.count) >
-        kMostQuads * static_cast<double>(g.quads.whole * s.o))
+    if (static_cast<double>(g.quads.count) > kMostQuads * static_cast<double>(g.quads.whole * s.o))
       take_pairs();
   }
   const std::string layout = !g.has_quads()

@@ -162,9 +162,7 @@ void run_depthwise_bytes(const RunContext& c) noexcept {
       copy_channel(g, x + (first + i) * s.in_size(), x + g.channels() * s.in_size(), zero, flip,
                    copies + i * g.copy_bytes);
     for (int64_t k = 0; k < each; ++k) {
-      const auto result_of = [&](int64_t i) {
-        return y + ((first + i) * each + k) * s.out_size();
-      };
+      const auto result_of = [&](int64_t i) { return y + ((first + i) * each + k) * s.out_size(); };
       for (int64_t i = 0; i < count; ++i) {
         const int64_t o = (first + i) % s.groups * each + k;
         IntegerFinish f = finish;

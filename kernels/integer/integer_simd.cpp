@@ -642,6 +642,8 @@ const IntegerTable& integer_table() {
 #endif
   return integer_table_without_tiles();
 }
-const IntegerTable& integer_table_without_tiles() { return *HG_SIMD_CHOOSE_BYTES(kDotTable, kTable); }
+const IntegerTable& integer_table_without_tiles() {
+  return *HG_SIMD_CHOOSE_BYTES(kDotTable, kTable);
+}
 }  // namespace hg::kernels
 #endif

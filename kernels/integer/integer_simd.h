@@ -76,9 +76,10 @@ struct QuadRows {
   int64_t rows = 0;
   bool in_tiles = false;
 
-  QuadRows(int64_t count, bool tiles)
-      : rows(tiles ? round_up(count) : count), in_tiles(tiles) {}
-  static int64_t round_up(int64_t n) { return (n + kQuadsOfTile - 1) / kQuadsOfTile * kQuadsOfTile; }
+  QuadRows(int64_t count, bool tiles) : rows(tiles ? round_up(count) : count), in_tiles(tiles) {}
+  static int64_t round_up(int64_t n) {
+    return (n + kQuadsOfTile - 1) / kQuadsOfTile * kQuadsOfTile;
+  }
   int64_t at(int64_t quad, int64_t row) const {
     if (!in_tiles) return (quad * rows + row) * 4;
     return ((quad / kQuadsOfTile * rows + row) * kQuadsOfTile + quad % kQuadsOfTile) * 4;
@@ -107,8 +108,8 @@ struct IntegerTable {
   // if no instruction supports this. a: [quads, rows, 4]. x: nr columns of 4 bytes for each quad,
   // offset[quad] columns after the first; the next nr columns follow after `x_step` bytes. Quads
   // after the first `whole` ones read the places that `index` names again.
-  // With in_tiles, sums are computed in tiles (AMX): a has the layout of QuadRows, and the panels of
-  // x hold their quads in order, without offsets, up to a multiple of kQuadsOfTile.
+  // With in_tiles, sums are computed in tiles (AMX): a has the layout of QuadRows, and the panels
+  // of x hold their quads in order, without offsets, up to a multiple of kQuadsOfTile.
   bool signed_quads = false, in_tiles = false;
   int most_pair = 0;
   void (*quad_sums)(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,

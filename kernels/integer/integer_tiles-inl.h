@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of quads in tiles of AMX, for IntegerTable. Blocks of 32 rows and 32 columns pass through
-// memory, where their sums are finished. Included once for every instruction set, after
+// Products of quads in tiles of AMX, for IntegerTable. Blocks of 32 rows and 32 columns pass
+// through memory, where their sums are finished. Included once for every instruction set, after
 // kernels/simd/amx-inl.h.
 #if defined(HG_KERNELS_INTEGER_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HG_KERNELS_INTEGER_TILES_INL_H_
@@ -39,7 +39,7 @@ HWY_INLINE TilePrefetch prefetch_of(const QuadPlaces& places, int64_t columns) {
 // Stores the low bytes of the first `count` lanes, or of all. Processors with tiles have VPERMT2B.
 HWY_INLINE void store_both_low_bytes(V32 low, V32 high, int64_t count, uint8_t* to) {
   alignas(64) static constexpr uint8_t kOrder[64] = {
-      0,  4,  8,  12, 16, 20, 24, 28, 32,  36,  40,  44,  48,  52,  56,  60,
+      0,  4,  8,  12, 16, 20, 24, 28, 32, 36,  40,  44,  48,  52,  56,  60,
       64, 68, 72, 76, 80, 84, 88, 92, 96, 100, 104, 108, 112, 116, 120, 124};
   const hn::FixedTag<uint8_t, 2 * kLanes> d;
   __m512i bytes = low.raw;
@@ -59,8 +59,7 @@ void tile_sums(const QuadPlaces& places, const int8_t* a, const uint8_t* x, Tile
   const char* const left = reinterpret_cast<const char*>(a);
   const char* const panel = reinterpret_cast<const char*>(x);
   Block::clear();
-  Block::add(steps, left, kTileRowBytes, kStep, panel, kPanelRow, kTileRows * kPanelRow,
-             next);
+  Block::add(steps, left, kTileRowBytes, kStep, panel, kPanelRow, kTileRows * kPanelRow, next);
   next.at += steps * next.lines * 64;
   for (int64_t first = 0; first < places.more; first += kQuadsOfTile) {
     alignas(64) char again[kTileRows * kPanelRow];

@@ -27,10 +27,10 @@ struct MatmulInteger {
   std::vector<int32_t> offset;  // of the quads of a panel
   int64_t steps = 0;            // pairs or quads along k
   int64_t a_matrices = 0, b_matrices = 0;
-  int64_t tiles = 1, tile = 0;     // of the columns; columns of the largest
-  std::vector<int64_t> first_row;  // of each part of the rows, and the end
+  int64_t tiles = 1, tile = 0;      // of the columns; columns of the largest
+  std::vector<int64_t> first_row;   // of each part of the rows, and the end
   std::vector<int64_t> packed_row;  // the same among the packed rows
-  bool has_factor = false;         // b's bytes are not the factors themselves
+  bool has_factor = false;          // b's bytes are not the factors themselves
   int64_t lanes = 1, a_at = 0, row_sums_at = 0, factors_at = 0, column_add_at = 0, packed_at = 0;
 
   bool in_tiles() const { return has_quads && table->in_tiles; }
@@ -103,8 +103,7 @@ const int32_t* column_terms(const RunContext& c, const MatmulInteger& g, const i
   g.table = &integer_table();
   const bool one_zero = !c.has(2) || c.in(2).count() == 1;
   g.has_quads = one_zero && g.table->most_pair >= 2 * kMostWeight && g.s.k > 0;
-  if (!g.has_quads || quads_of(g.s.k) < kLeastTileQuads)
-    g.table = &integer_table_without_tiles();
+  if (!g.has_quads || quads_of(g.s.k) < kLeastTileQuads) g.table = &integer_table_without_tiles();
   g.steps = g.has_quads ? quads_of(g.s.k) : pairs_of(g.s.k);
   if (g.in_tiles()) g.steps = QuadRows::round_up(g.steps);
   if (g.has_quads) {
@@ -124,7 +123,8 @@ const int32_t* column_terms(const RunContext& c, const MatmulInteger& g, const i
   }
   if (b.count() > 0)
     g.packed = static_cast<const int8_t*>(
-        c.pack(1, str_cat("matmul_integer.", g.layout(), "/", g.table->nr), g.packed_bytes(), [g, b](void* to) {
+        c.pack(1, str_cat("matmul_integer.", g.layout(), "/", g.table->nr), g.packed_bytes(),
+               [g, b](void* to) {
                  for (int64_t i = 0; i < g.b_matrices; ++i)
                    pack_panels(g, b, i, 0, g.panels(), static_cast<int8_t*>(to));
                }));

@@ -13,7 +13,7 @@ namespace {
 // The rows of x that are multiplied without panels, on processors with loops over panels or
 // without.
 constexpr int64_t kFewRows = 4, kFewRowsWithoutPanels = 8;
-constexpr int64_t kTileM = 960;  // a multiple of kRoundedTileRows
+constexpr int64_t kTileM = 960;     // a multiple of kRoundedTileRows
 constexpr int64_t kUnpacked = 512;  // levels of a row that are unpacked at a time
 constexpr int64_t kRowStep = kUnpacked + 64;
 static_assert(kRowStep - kUnpacked >= kQuadSlack);
@@ -159,7 +159,8 @@ RoundedRow lay_out(const RunContext& c, const RoundedTiles& g, int64_t i, int32_
   auto* term = reinterpret_cast<int32_t*>(memory + g.x_terms_at) + i * g.count();
   for (size_t p = 0; p < g.pieces.size(); to += 4 * g.quads[p++]) {
     const Piece& piece = g.pieces[p];
-    std::memset(to + piece.count / 4 * 4, 0, static_cast<size_t>(4 * g.quads[p] - piece.count / 4 * 4));
+    std::memset(to + piece.count / 4 * 4, 0,
+                static_cast<size_t>(4 * g.quads[p] - piece.count / 4 * 4));
     std::memcpy(to, row.integers + piece.begin, static_cast<size_t>(piece.count));
     *scale = row.scales[piece.begin / kRoundedBytes];
     scale += g.scale_step();
@@ -269,8 +270,8 @@ void run_rounded_tiles(const RunContext& c) noexcept {
   const auto& g = c.state<RoundedTiles>();
   if (c.out(0).count() == 0) return;
   char* const memory = c.workspace<char>();
-  const int32_t excess = g.levels.packing == Packing::bytes ? g.rounded->bytes_excess
-                                                            : g.rounded->nibbles_excess;
+  const int32_t excess =
+      g.levels.packing == Packing::bytes ? g.rounded->bytes_excess : g.rounded->nibbles_excess;
   for_rows_of_x(c, g, [&](int64_t i) {
     const RoundedRow row = lay_out(c, g, i, excess);
     sum_groups(c, g, i, [&](int64_t k) { return row.number(k); });

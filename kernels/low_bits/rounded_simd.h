@@ -33,8 +33,8 @@ struct RoundedProduct {
   int64_t y_row = 0;
 };
 
-// y[rows, columns] for the columns of one panel. Panels hold levels plus the table's excess. Pieces divide k; all levels of a piece share a scale, and so do the
-// integers of x.
+// y[rows, columns] for the columns of one panel. Panels hold levels plus the table's excess. Pieces
+// divide k; all levels of a piece share a scale, and so do the integers of x.
 struct RoundedPanel {
   int64_t rows = 0, columns = 0;
   const int32_t* quads = nullptr;  // of each piece, at most kRoundedBytes / 4

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of tiles: AMX of Intel's Software Developer's Manual (volume 1, chapter 18), for the
 // table of HG_SIMD_AMX. A tile is 16 rows of 64 bytes. A product adds to 16 x 16 sums of 32 bits:
-// four bytes or two bf16 of a row of `a`, times those of a column of `b`. Written in assembly, as in
-// kernels/simd/dot-inl.h. Included once for every instruction set.
+// four bytes or two bf16 of a row of `a`, times those of a column of `b`. Written in assembly, as
+// in kernels/simd/dot-inl.h. Included once for every instruction set.
 #if defined(HG_KERNELS_AMX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HG_KERNELS_AMX_INL_H_
 #undef HG_KERNELS_AMX_INL_H_
@@ -55,10 +55,7 @@ HWY_INLINE void load_tile(const void* from, int64_t row_bytes) {
 }
 template <int kTile>
 HWY_INLINE void store_tile(void* to, int64_t row_bytes) {
-  asm volatile("tilestored %%tmm%c0, (%1,%2,1)"
-               :
-               : "i"(kTile), "r"(to), "r"(row_bytes)
-               : "memory");
+  asm volatile("tilestored %%tmm%c0, (%1,%2,1)" : : "i"(kTile), "r"(to), "r"(row_bytes) : "memory");
 }
 
 enum class TileNumbers {
@@ -96,8 +93,7 @@ struct TileBlock {
   // Adds `steps` products along k. a and b: the first tiles, with the distance of their rows, which
   // should be multiples of 64 bytes; `step`: of the next tile along k.
   static HWY_INLINE void add(int64_t steps, const char* a, int64_t a_row, int64_t a_step,
-                             const char* b, int64_t b_row, int64_t b_step,
-                             TilePrefetch next = {}) {
+                             const char* b, int64_t b_row, int64_t b_step, TilePrefetch next = {}) {
     for (; steps > 0; --steps, a += a_step, b += b_step) {
       for (int64_t line = 0; line < next.lines; ++line, next.at += 64)
         __builtin_prefetch(next.at, 0, 2);

@@ -47,9 +47,9 @@ unsigned saved_registers() {
   return low;
 }
 
-// Whether this process may use tiles. Linux asks each process to request them, because they make the
-// frames of its signal handlers larger (Documentation/arch/x86/xstate.rst); other systems need no
-// request, but are not tested.
+// Whether this process may use tiles. Linux asks each process to request them, because they make
+// the frames of its signal handlers larger (Documentation/arch/x86/xstate.rst); other systems need
+// no request, but are not tested.
 bool may_use_tiles() {
 #if defined(__x86_64__) && defined(__linux__)
   constexpr long kRequest = 0x1023 /* ARCH_REQ_XCOMP_PERM */, kTileData = 18;
@@ -123,8 +123,9 @@ Isa best_up_to(Isa most) {
 }  // namespace
 
 std::string_view to_string(Isa isa) {
-  constexpr std::string_view kNames[] = {"plain",  "neon_dot",    "sse4",        "avx2",      "avx2_vnni",
-                                         "avx512", "avx512_vnni", "avx512_bf16", "avx512_amx"};
+  constexpr std::string_view kNames[] = {"plain",       "neon_dot",    "sse4",
+                                         "avx2",        "avx2_vnni",   "avx512",
+                                         "avx512_vnni", "avx512_bf16", "avx512_amx"};
   return kNames[static_cast<size_t>(isa)];
 }
 

@@ -9,8 +9,8 @@
 namespace hg {
 
 // In order of preference, worst first. Sets with dot products of bytes (neon_dot, avx2_vnni,
-// avx512_vnni), of bf16 (avx512_bf16) or of tiles of both (avx512_amx) have such loops of their own,
-// and share all others with the set that they extend.
+// avx512_vnni), of bf16 (avx512_bf16) or of tiles of both (avx512_amx) have such loops of their
+// own, and share all others with the set that they extend.
 enum class Isa : uint8_t {
   baseline,   // of the compiler's target: NEON on Arm, portable code on x86
   neon_dot,   // with SDOT
@@ -22,9 +22,9 @@ enum class Isa : uint8_t {
   avx512_bf16,
   avx512_amx,  // with AMX-INT8 and AMX-BF16
 };
-inline constexpr Isa kIsas[] = {
-    Isa::baseline, Isa::neon_dot,    Isa::sse4,        Isa::avx2,      Isa::avx2_vnni,
-    Isa::avx512,   Isa::avx512_vnni, Isa::avx512_bf16, Isa::avx512_amx};
+inline constexpr Isa kIsas[] = {Isa::baseline,    Isa::neon_dot,    Isa::sse4,
+                                Isa::avx2,        Isa::avx2_vnni,   Isa::avx512,
+                                Isa::avx512_vnni, Isa::avx512_bf16, Isa::avx512_amx};
 inline constexpr Isa kBestIsa = Isa::avx512_amx;
 
 // Names as in CMake's HG_SIMD_TARGETS, where "avx2" and "avx512" stand for all names that begin

@@ -230,7 +230,8 @@ std::string Engine::report() const {
       out += str_cat(kernel, " fails its self-test on this device and is not used\n");
     for (const auto& [kernel, dtypes] : verdicts_.untested)
       if (uses(kernel))
-        out += str_cat(kernel, " is untested: it accepts no case of the self-test for ", dtypes, "\n");
+        out +=
+            str_cat(kernel, " is untested: it accepts no case of the self-test for ", dtypes, "\n");
     for (const ReadyPlan* ready : parts_)
       for (const std::string& remark : ready->plan.remarks) out += str_cat(remark, "\n");
   }

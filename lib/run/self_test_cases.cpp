@@ -290,7 +290,8 @@ constexpr Case kCases[] = {
      }},
     {"layer_norm_grad",
      [](CaseInputs& in) {
-       in.graph.call("layer_norm_grad", {in.x({3, 37}), in.x({37}), in.x({3, 37})}, {{"normalized_shape", Ints{37}}});
+       in.graph.call("layer_norm_grad", {in.x({3, 37}), in.x({37}), in.x({3, 37})},
+                     {{"normalized_shape", Ints{37}}});
      }},
     {"batch_norm",
      [](CaseInputs& in) {
@@ -302,11 +303,15 @@ constexpr Case kCases[] = {
      }},
     {"attention_grad",
      [](CaseInputs& in) {
-       in.graph.call("attention_grad", {in.x({2, 4, 9, 12}), in.x({2, 4, 7, 12}), in.x({2, 4, 7, 13}), in.x({9, 7}), in.x({2, 4, 9, 13})}, {{"causal", true}});
+       in.graph.call("attention_grad",
+                     {in.x({2, 4, 9, 12}), in.x({2, 4, 7, 12}), in.x({2, 4, 7, 13}), in.x({9, 7}),
+                      in.x({2, 4, 9, 13})},
+                     {{"causal", true}});
      }},
     {"max_pool_grad",
      [](CaseInputs& in) {
-       in.graph.call("max_pool_grad", {in.x({1, 2, 6, 8}), in.x({1, 2, 3, 4})}, {{"kernel_size", Ints{2, 2}}});
+       in.graph.call("max_pool_grad", {in.x({1, 2, 6, 8}), in.x({1, 2, 3, 4})},
+                     {{"kernel_size", Ints{2, 2}}});
      }},
     {"roll",
      [](CaseInputs& in) {
@@ -314,7 +319,8 @@ constexpr Case kCases[] = {
      }},
     {"interpolate",
      [](CaseInputs& in) {
-       in.graph.call("interpolate", {in.x({1, 2, 5, 7})}, {{"size", Ints{9, 4}}, {"mode", "bilinear"}});
+       in.graph.call("interpolate", {in.x({1, 2, 5, 7})},
+                     {{"size", Ints{9, 4}}, {"mode", "bilinear"}});
      }},
     {"grid_sample",
      [](CaseInputs& in) {
@@ -326,7 +332,8 @@ constexpr Case kCases[] = {
      }},
     {"col2im",
      [](CaseInputs& in) {
-       in.graph.call("col2im", {in.x({1, 12, 18})}, {{"output_size", Ints{5, 7}}, {"kernel_size", Ints{3, 2}}});
+       in.graph.call("col2im", {in.x({1, 12, 18})},
+                     {{"output_size", Ints{5, 7}}, {"kernel_size", Ints{3, 2}}});
      }},
     {"index",
      [](CaseInputs& in) {
@@ -334,11 +341,13 @@ constexpr Case kCases[] = {
      }},
     {"index_put",
      [](CaseInputs& in) {
-       in.graph.call("index_put", {in.x({5, 7}), in.x({3, 7}), in.add({3}, i64)}, {{"accumulate", true}});
+       in.graph.call("index_put", {in.x({5, 7}), in.x({3, 7}), in.add({3}, i64)},
+                     {{"accumulate", true}});
      }},
     {"index_reduce",
      [](CaseInputs& in) {
-       in.graph.call("index_reduce", {in.x({5, 7}), in.add({9}, i64), in.x({9, 7})}, {{"dim", 0}, {"reduce", "add"}});
+       in.graph.call("index_reduce", {in.x({5, 7}), in.add({9}, i64), in.x({9, 7})},
+                     {{"dim", 0}, {"reduce", "add"}});
      }},
     {"masked_scatter",
      [](CaseInputs& in) {
@@ -354,7 +363,8 @@ constexpr Case kCases[] = {
      }},
     {"slice_scatter",
      [](CaseInputs& in) {
-       in.graph.call("slice_scatter", {in.x({5, 7}), in.x({2, 7})}, {{"dim", 0}, {"start", 1}, {"end", 5}, {"step", 2}});
+       in.graph.call("slice_scatter", {in.x({5, 7}), in.x({2, 7})},
+                     {{"dim", 0}, {"start", 1}, {"end", 5}, {"step", 2}});
      }},
     {"diagonal_scatter",
      [](CaseInputs& in) {
