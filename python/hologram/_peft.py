@@ -42,7 +42,7 @@ def _tensors(path):
         if dtype not in _DTYPES:
             raise ValueError(f"{path}: '{name}' has the dtype {dtype}, expected one of {', '.join(_DTYPES)}")
         kind = np.dtype(_DTYPES[dtype])
-        bytes_ = data[8 + size :][begin:end] if 0 <= begin <= end else b""
+        bytes_ = data[8 + size + begin : 8 + size + end] if 0 <= begin <= end else b""
         if min(shape, default=0) < 0 or len(bytes_) != math.prod(shape) * kind.itemsize:
             raise ValueError(f"{path}: '{name}' has {len(bytes_)} bytes, but its shape is {shape}")
         array = np.frombuffer(bytes_, kind).reshape(shape)
