@@ -108,6 +108,8 @@ struct AttentionState : AttentionShape {
   int64_t lanes = 1, slot_bytes = 0;
 
   int64_t padded_value_dim() const { return padded_columns(value_dim); }
+  // Of a rounded query or key.
+  int64_t dim_pairs() const { return pairs ? pairs->pairs_of(dim) : 0; }
 };
 
 Status attention_prepare(PrepareContext& c) {
@@ -167,25 +169,25 @@ void plain_run(const RunContext& c) noexcept {
 
 // Positions of the parts of a slot, in floats. `wide` holds data that is not f32 already.
 struct Slot {
-  int64_t wide, keys, values, scores, gathered, added, top, sum, rounded, end;  // queries first
+  int64_t wide, keys, values, scores, gathered, added, top, sum;  // queries come first
+  int64_t rounded_queries, rounded_rows, end;
   Slot(const AttentionState& s, bool widens) {
     const int64_t padding = 2 * kColumnStep;  // panels are padded to whole vectors
     wide = widens ? kQueryBlock * s.dim : 0;
     keys = wide + (widens ? kKeyBlock * std::max(s.dim, s.value_dim) : 0);
-    // Rounded queries, and the keys or weights of a block.
-    const int64_t pairs = s.pairs ? s.pairs->pairs_of(s.dim) : 0;
+    const int64_t pairs = s.dim_pairs();
     values = keys + kKeyBlock * std::max(s.dim, pairs);
     scores = values + kKeyBlock * (s.value_dim + padding);
     gathered = scores + kQueryBlock * kKeyBlock;
     added = gathered + kQueryBlock * s.padded_value_dim();
     top = added + kQueryBlock * kKeyBlock;
     sum = top + kQueryBlock;
-    rounded = sum + kQueryBlock;
-    end = rounded;
-    if (s.pairs)
-      end +=
-          (kQueryBlock + kRowsOfTile) * pairs +
-          std::max(kKeyBlock * pairs, (kQueryBlock + kRowsOfTile) * s.pairs->pairs_of(kKeyBlock));
+    // Rounded queries, and the keys or weights of a block; tiles read beyond the last row.
+    constexpr int64_t kRows = kQueryBlock + kTileSide;
+    rounded_queries = sum + kQueryBlock;
+    rounded_rows = rounded_queries + kRows * pairs;
+    end = rounded_rows;
+    if (s.pairs) end += std::max(kKeyBlock * pairs, kRows * s.pairs->pairs_of(kKeyBlock));
   }
 };
 
@@ -216,7 +218,7 @@ struct BlockProducts {
                    .y = w.scores,
                    .y_row = kKeyBlock};
     if (s.pairs) {
-      sweep.k = sweep.a_row = s.pairs->pairs_of(s.dim);
+      sweep.k = sweep.a_row = s.dim_pairs();
       sweep.a = queries;
       sweep.panel_step = sweep.k * nr;
       round_rows(k, w.keys, s.dim, sweep.k, rows);
@@ -282,16 +284,14 @@ void attend_block(const RunContext& c, const AttentionState& s, int64_t head, in
     w.sum[i] = 0;
   }
   for (int64_t i = 0; i < w.queries * w.padded_value_dim; ++i) w.gathered[i] = 0;
-  float* const rounded = memory + slot.rounded;
-  const int64_t pairs = s.pairs ? s.pairs->pairs_of(s.dim) : 0;
   const BlockProducts products = {.s = s,
                                   .w = w,
                                   .q = q,
                                   .keys = memory + slot.keys,
                                   .values = memory + slot.values,
-                                  .queries = rounded,
-                                  .rows = rounded + (kQueryBlock + kRowsOfTile) * pairs};
-  if (s.pairs) round_rows(q, w.queries, s.dim, pairs, rounded);
+                                  .queries = memory + slot.rounded_queries,
+                                  .rows = memory + slot.rounded_rows};
+  if (s.pairs) round_rows(q, w.queries, s.dim, s.dim_pairs(), products.queries);
   const int64_t last_key = s.causal ? std::min(s.keys, first + w.queries) : s.keys;
   for (int64_t key = 0; key < last_key; key += kKeyBlock) {
     w.keys = std::min(kKeyBlock, last_key - key);

@@ -11,7 +11,9 @@
 
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
+#include "kernels/conv/column_parts.h"
 #include "kernels/conv/conv_shape.h"
+#include "kernels/conv/strided_lines.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
 #include "lib/table/rows.h"
@@ -23,11 +25,10 @@ constexpr int64_t kMaxColumns = 256;      // pixels of a tile
 constexpr int64_t kPanelBytes = 1 << 19;  // of a tile, in the second-level cache
 constexpr int64_t kLeastPixels = 8;       // fewer are limited by reading the weights
 constexpr int64_t kLeastDepth = 16;
-constexpr double kMostGaps = 1.25;  // columns of lines with those between them, to read planes
-constexpr int64_t kLeastShared = 400000;  // products of a convolution that is worth sharing
-constexpr int64_t kCopyGrain = 1 << 14;   // pairs that are copied in one task
+constexpr double kMostGaps = 1.25;       // columns of lines with those between them, to read planes
+constexpr int64_t kCopyGrain = 1 << 14;  // pairs that are copied in one task
 
-struct ConvTiles {
+struct ConvTiles : ColumnParts {
   ConvShape s;
   const PairTable* pairs = nullptr;
   bool plain = false;               // the patches are x itself
@@ -35,33 +36,20 @@ struct ConvTiles {
   std::vector<int64_t> packed_row;  // of a group, by the first row of a block, among padded rows
   int64_t group_pairs = 0;          // of the channels of a group
   int64_t depth = 0;                // pairs of a row of patches, in whole tiles
-  // Planes: `lines` of `pitch` pairs, phase_lines for each remainder of the stride.
+  // Planes: lines of `pitch` pairs, in this order.
   // With `direct`, tiles read them, and `pitch` is a multiple of 16.
-  int64_t phase_lines = 0, lines = 0, pitch = 0, plane = 0, line = 0;
+  StridedLines lines;
+  int64_t pitch = 0, plane = 0, line = 0;
   bool direct = false;
-  std::vector<int64_t> offset;   // of each 16 pairs of a row of patches
-  int64_t tiles = 1, tile = 0;   // of an image's group; pixels of the largest
-  std::vector<int64_t> first_o;  // of each part of a group's output channels, and the end
+  std::vector<int64_t> offset;  // of each 16 pairs of a row of patches
   int64_t lanes = 1, slot_bytes = 0, planes_at = 0, lines_at = 0;
 
-  int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
-  int64_t nr() const { return pairs->gemm.nr; }
-  int64_t mr() const { return pairs->gemm.mr; }
+  int nr() const { return pairs->gemm.nr; }
+  int mr() const { return pairs->gemm.mr; }
   // Of a product; `direct` ones include those between lines.
   int64_t columns() const { return s.out[1] * pitch; }
-  int64_t panels() const { return ceil_div(columns(), nr()); }
-  int64_t column_at(int64_t index) const {
-    return std::min(columns(), part_begin(panels(), tiles, index) * nr());
-  }
+  int64_t column_at(int64_t index) const { return first_column(index, columns(), nr()); }
   int64_t images() const { return s.n * s.groups; }
-  // The line of a plane that holds row `y` of the padded image.
-  int64_t line_of(int64_t y) const { return y % s.stride[1] * phase_lines + y / s.stride[1]; }
-  // Whether some row of the kernel reads lines with the remainder of y.
-  bool reads(int64_t y) const {
-    for (int64_t k = 0; k < s.kernel[1]; ++k)
-      if (y % s.stride[1] == k * s.dilation[1] % s.stride[1]) return true;
-    return false;
-  }
 };
 
 bool accepts(const PrepareContext& c) {
@@ -82,36 +70,21 @@ void pack_weight(const ConvTiles& g, const float* weight, float* to) {
   for (int64_t group = 0; group < s.groups; ++group) {
     int count;
     for (int64_t i = 0; i < s.group_o(); i += count) {
-      count = block_rows(s.group_o() - i, static_cast<int>(g.mr()));
-      const int64_t rows = tile_rows(count);
+      count = block_rows(s.group_o() - i, g.mr());
+      const int64_t rows = whole_tiles(count);
       std::fill_n(halves, rows * g.depth * 2, BFloat16());
       for (int64_t r = 0; r < count; ++r) {
         const float* const row = weight + (group * s.group_o() + i + r) * channels * taps;
         for (int64_t tap = 0; tap < taps; ++tap)
           for (int64_t c = 0; c < channels; ++c) {
             const int64_t pair = tap * g.group_pairs + c / 2;
-            const int64_t at = (pair / kPairsOfTile * rows + r) * kPairsOfTile;
-            halves[(at + pair % kPairsOfTile) * 2 + c % 2] = BFloat16(row[c * taps + tap]);
+            const int64_t at = (pair / kTileSide * rows + r) * kTileSide;
+            halves[(at + pair % kTileSide) * 2 + c % 2] = BFloat16(row[c * taps + tap]);
           }
       }
       halves += rows * g.depth * 2;
     }
   }
-}
-
-void choose_tiles(ConvTiles& g, int64_t threads) {
-  const int64_t most =
-      std::clamp<int64_t>(kPanelBytes / (g.depth * g.nr() * 4), 1, kMaxColumns / g.nr());
-  g.tiles = ceil_div(g.panels(), most);
-  int64_t parts = 1;
-  if (threads > 1 && g.s.out_size() * g.s.o * g.depth * 2 > kLeastShared) {
-    const int64_t wanted = 2 * threads;
-    if (g.images() * g.tiles < wanted)
-      g.tiles = std::clamp(ceil_div(wanted, g.images()), g.tiles, g.panels());
-    parts = ceil_div(wanted, g.images() * g.tiles);
-  }
-  g.first_o = row_parts(g.s.group_o(), static_cast<int>(g.mr()), parts);
-  g.tile = ceil_div(g.panels(), g.tiles) * g.nr();
 }
 
 [[gnu::cold]] Status prepare(PrepareContext& c) {
@@ -123,18 +96,16 @@ void choose_tiles(ConvTiles& g, int64_t threads) {
             s.padding == ConvShape::Spatial{0, 0, 0};
   g.group_pairs = pairs_of(s.group_c());
   g.depth = g.pairs->pairs_of(2 * g.group_pairs * s.kernel_size());
-  const int64_t reach = (s.out[1] - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
-  g.phase_lines = ceil_div(reach, s.stride[1]);
-  g.lines = g.phase_lines * s.stride[1];
-  const int64_t whole = ceil_div(s.out[2], kPairsOfTile) * kPairsOfTile;
-  g.direct = !g.plain && g.group_pairs % kPairsOfTile == 0 &&
+  g.lines = StridedLines(s, 1);
+  const int64_t whole = whole_tiles(s.out[2]);
+  g.direct = !g.plain && g.group_pairs % kTileSide == 0 &&
              static_cast<double>(whole) <= kMostGaps * static_cast<double>(s.out[2]);
   g.pitch = g.direct ? whole : s.out[2];
-  g.plane = g.lines * g.pitch;
+  g.plane = g.lines.count() * g.pitch;
   for (int64_t tap = 0; tap < s.kernel_size() && g.direct; ++tap)
-    for (int64_t p = 0; p < g.group_pairs; p += kPairsOfTile)
+    for (int64_t p = 0; p < g.group_pairs; p += kTileSide)
       g.offset.push_back((p * s.kernel[2] + tap % s.kernel[2]) * g.plane +
-                         g.line_of(tap / s.kernel[2] * s.dilation[1]) * g.pitch);
+                         g.lines.line_of(tap / s.kernel[2] * s.dilation[1]) * g.pitch);
   g.line = std::max((s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1,
                     s.padding[2] + s.in[2]) +
            g.nr();
@@ -142,9 +113,9 @@ void choose_tiles(ConvTiles& g, int64_t threads) {
   g.packed_row.resize(static_cast<size_t>(s.group_o()) + 1);
   int count;
   for (int64_t i = 0; i < s.group_o(); i += count) {
-    count = block_rows(s.group_o() - i, static_cast<int>(g.mr()));
+    count = block_rows(s.group_o() - i, g.mr());
     g.packed_row[static_cast<size_t>(i)] = rows;
-    rows += tile_rows(count);
+    rows += whole_tiles(count);
   }
   g.packed_row.back() = rows;
   g.packed = static_cast<const float*>(c.pack(1, str_cat("conv.tiles/", s.groups),
@@ -153,7 +124,15 @@ void choose_tiles(ConvTiles& g, int64_t threads) {
                                                 pack_weight(g, weight, static_cast<float*>(to));
                                               }));
   if (!g.packed) return c.fail("has no memory for its weights");
-  choose_tiles(g, c.threads());
+  const int64_t fitting = kPanelBytes / (g.depth * g.nr() * 4);
+  g.divide({.columns = g.columns(),
+            .rows = s.group_o(),
+            .images = g.images(),
+            .products = s.out_size() * s.o * g.depth * 2,
+            .most_panels = std::clamp<int64_t>(fitting, 1, kMaxColumns / g.nr()),
+            .mr = g.mr(),
+            .nr = g.nr(),
+            .threads = c.threads()});
   g.lanes = tile_lanes(c, g.images() * g.tiles * g.parts());
   g.slot_bytes = g.direct ? 0 : g.tile * g.depth * 4;
   g.planes_at = slot_step(tile_workspace(g.lanes, g.slot_bytes));
@@ -170,9 +149,9 @@ void choose_tiles(ConvTiles& g, int64_t threads) {
 void copy_planes(const ConvTiles& g, const float* even, const float* odd, float* line, float* to) {
   const ConvShape& s = g.s;
   const int64_t width = s.in[2], count = s.out[2];
-  for (int64_t y = 0; y < g.lines; ++y) {
-    if (!g.reads(y)) continue;
-    float* const at = to + g.line_of(y) * g.pitch;
+  for (int64_t y = 0; y < g.lines.count(); ++y) {
+    if (!g.lines.reads(y)) continue;
+    float* const at = to + g.lines.line_of(y) * g.pitch;
     const int64_t row = y - s.padding[1];
     if (row < 0 || row >= s.in[1]) {
       for (int64_t k = 0; k < s.kernel[2]; ++k) std::fill_n(at + k * g.plane, count, 0.0f);
@@ -200,7 +179,7 @@ void pack_patches(const ConvTiles& g, const float* x, const float* planes, int64
   const int64_t nr = g.nr(), step = g.depth * nr, used = g.group_pairs * s.kernel_size();
   const int64_t wide = ceil_div(columns, nr) * nr;
   for (int64_t tap = 0; tap < s.kernel_size() && !g.plain; ++tap) {
-    const int64_t line = g.line_of(tap / s.kernel[2] * s.dilation[1]);
+    const int64_t line = g.lines.line_of(tap / s.kernel[2] * s.dilation[1]);
     g.pairs->gemm.pack(g.group_pairs, wide,
                        planes + tap % s.kernel[2] * g.plane + line * g.pitch + first,
                        s.kernel[2] * g.plane, 1, panels + tap * g.group_pairs * nr, step);

@@ -223,7 +223,7 @@ Status prepare(PrepareContext& c) {
   int64_t workspace = tile_workspace(g.lanes, g.slot_bytes);
   if (g.a_at >= 0) {
     g.a_at = slot_step(workspace);
-    workspace = g.a_at + (g.pairs->in_tiles ? s.m + kRowsOfTile : s.m) * s.k * 4;
+    workspace = g.a_at + (g.pairs->in_tiles ? s.m + kTileSide : s.m) * s.k * 4;
   }
   c.set_workspace(workspace);
   c.make_state(std::move(g));

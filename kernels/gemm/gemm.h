@@ -8,6 +8,7 @@
 
 #include "hg/kernel.h"
 #include "kernels/pointwise/activation.h"
+#include "kernels/simd/tile_side.h"
 
 namespace hg::kernels {
 
@@ -19,6 +20,14 @@ struct Epilogue {
   const float* residual = nullptr;     // like y, with the same distance between rows
   bool empty() const {
     return activation == Activation::none && !row_bias && !column_bias && !residual;
+  }
+  // Of the block that begins at (row, column) of this one.
+  Epilogue at(int64_t row, int64_t column, int64_t y_row) const {
+    Epilogue e = *this;
+    if (row_bias) e.row_bias += row;
+    if (column_bias) e.column_bias += column;
+    if (residual) e.residual += row * y_row + column;
+    return e;
   }
 };
 
@@ -91,12 +100,6 @@ struct PlaneSweep {
   const int64_t* offset = nullptr;  // [k / 16]
 };
 
-// Pairs and rows of a tile.
-inline constexpr int64_t kPairsOfTile = 16, kRowsOfTile = 16;
-inline int64_t tile_rows(int64_t rows) {
-  return (rows + kRowsOfTile - 1) / kRowsOfTile * kRowsOfTile;
-}
-
 // Products of bf16 with sums in f32. A pair is two neighbors along k, in the bits of a float; if k
 // is odd, the last one ends with 0. `gemm` packs and multiplies pairs: its k counts them. It has no
 // gather. Numbers and sums below 2^-126 count as 0.
@@ -107,12 +110,12 @@ struct PairTable {
                  int64_t panel_step) = nullptr;
   // Products in tiles of 16 rows and 16 pairs (AMX), only in sweeps: k is a multiple of 16. Rows of
   // a are contiguous, at multiples of 64 bytes; or packed, each block as [k / 16, rows, 16]. Blocks
-  // are read up to tile_rows().
+  // are read up to whole_tiles().
   bool in_tiles = false;
   void (*sweep_planes)(const PlaneSweep& sweep) = nullptr;  // likewise
 
   int64_t pairs_of(int64_t k) const {
-    const int64_t each = in_tiles ? 2 * kPairsOfTile : 2;
+    const int64_t each = in_tiles ? 2 * kTileSide : 2;
     return (k + each - 1) / each * each / 2;
   }
 };

@@ -34,19 +34,18 @@ struct GemmHalf {
   int64_t tiles_n() const { return ceil_div(s.n, kTileN); }
 };
 
-// Parts of a slot. After the rows of a is room for those that tiles read beyond.
+// Parts of a slot. The rows of a are followed by room, because tiles read beyond the last row.
 struct Slot {
   float *panels, *rows, *a, *y, *bias;
   Slot(float* at, int64_t tile_m) {
     panels = at;
     rows = panels + kTileN * kDepthPiece;
     a = rows + kTileN * kDepthPiece;
-    y = a + (tile_m + kRowsOfTile) * kDepthPiece;
+    y = a + (tile_m + kTileSide) * kDepthPiece;
     bias = y + tile_m * kTileN;
   }
   static int64_t floats(int64_t tile_m) {
-    return 2 * kTileN * kDepthPiece + (tile_m + kRowsOfTile) * kDepthPiece + tile_m * kTileN +
-           kTileN;
+    return 2 * kTileN * kDepthPiece + (tile_m + kTileSide) * kDepthPiece + tile_m * kTileN + kTileN;
   }
 };
 

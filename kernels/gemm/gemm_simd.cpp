@@ -302,11 +302,7 @@ void sweep_rows(const Sweep& s) {
   b.a = s.a;
   for (int64_t i = 0, index = 0; i < s.rows; i += b.rows, ++index) {
     set_rows(s, blocks.rows(index), b);
-    if (s.epilogue != nullptr) {
-      e = *s.epilogue;
-      if (e.row_bias) e.row_bias += i;
-      if (e.residual) e.residual += i * s.y_row;
-    }
+    if (s.epilogue != nullptr) e = s.epilogue->at(i, 0, s.y_row);
     b.y = s.y + i * s.y_row;
     const float* panel = s.panels;
     for (int64_t j = 0; j < s.columns; j += kNr, panel += s.panel_step) {
@@ -329,11 +325,7 @@ void sweep(const Sweep& s) {
   const float* panel = s.panels;
   for (int64_t j = 0; j < s.columns; j += kNr, panel += s.panel_step) {
     const int columns = static_cast<int>(std::min<int64_t>(kNr, s.columns - j));
-    if (s.epilogue != nullptr) {
-      e = *s.epilogue;
-      if (e.column_bias) e.column_bias += j;
-      if (e.residual) e.residual += j;
-    }
+    if (s.epilogue != nullptr) e = s.epilogue->at(0, j, s.y_row);
     b.a = s.a;
     b.y = s.y + j;
     NextPanel next(panel + s.panel_step, j + kNr < s.columns ? s.k * kNr : 0,
@@ -420,12 +412,8 @@ const PairTable* pair_table() {
 }
 
 const PairTable* tile_pair_table() {
-#if defined(HG_SMALL) || !defined(__x86_64__)
-  return nullptr;
-#else
   if constexpr (!holds(DType::bf16)) return nullptr;
   return HG_SIMD_AMX(kTilePairTable) nullptr;
-#endif
 }
 
 }  // namespace hg::kernels

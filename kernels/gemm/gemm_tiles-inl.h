@@ -19,8 +19,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 
-constexpr int kTileMr = 2 * kTileRows;
-static_assert(kNr * 4 == 2 * kTileRowBytes && kPairsOfTile * 4 == kTileRowBytes);
+constexpr int kTileMr = 2 * kTileSide;
+static_assert(kNr == 2 * kTileSide);
 
 // sums[16 kRows, 16 kColumns] of rows of a, and of a panel.
 template <int kRows, int kColumns>
@@ -28,8 +28,8 @@ void tile_sums(const Sweep& s, const float* a, int64_t a_row, int64_t a_step, co
                TilePrefetch next, float* sums) {
   using Block = TileBlock<TileNumbers::bf16, kRows, kColumns>;
   Block::clear();
-  Block::add(s.k / kPairsOfTile, reinterpret_cast<const char*>(a), a_row * 4, a_step * 4,
-             reinterpret_cast<const char*>(panel), kNr * 4, kPairsOfTile * kNr * 4, next);
+  Block::add(s.k / kTileSide, reinterpret_cast<const char*>(a), a_row * 4, a_step * 4,
+             reinterpret_cast<const char*>(panel), kNr * 4, kTileSide * kNr * 4, next);
   Block::store(sums, kColumns * kTileRowBytes);
 }
 
@@ -49,25 +49,20 @@ void tile_sweep(const Sweep& s) {
     const int columns = static_cast<int>(std::min<int64_t>(kNr, s.columns - j));
     const int vectors = columns > kLanes ? 2 : 1;
     const int valid[2] = {std::min(columns, kLanes), columns - kLanes};
-    kSums[rows > kTileRows][vectors - 1](
-        s, a, s.is_packed ? kPairsOfTile : s.a_row,
-        s.is_packed ? tile_rows(rows) * kPairsOfTile : kPairsOfTile, panel, next, sums);
+    kSums[rows > kTileSide][vectors - 1](s, a, s.is_packed ? kTileSide : s.a_row,
+                                         s.is_packed ? whole_tiles(rows) * kTileSide : kTileSide,
+                                         panel, next, sums);
     b.rows = rows;
     b.y = s.y + i * s.y_row + j;
-    if (s.epilogue != nullptr) {
-      e = *s.epilogue;
-      if (e.row_bias) e.row_bias += i;
-      if (e.column_bias) e.column_bias += j;
-      if (e.residual) e.residual += i * s.y_row + j;
-    }
+    if (s.epilogue != nullptr) e = s.epilogue->at(i, j, s.y_row);
     vectors == 2 ? store_edge<2>(b, sums, kAt, valid) : store_edge<1>(b, sums, kAt, valid);
     activate_block(b, 0, columns);
   };
   const auto a_step = [&](int rows) {
-    return s.is_packed ? tile_rows(rows) * s.k : rows * s.a_row;
+    return s.is_packed ? whole_tiles(rows) * s.k : rows * s.a_row;
   };
   // What comes from memory is read once, and a part of the next block or panel with each product.
-  const int64_t steps = s.k / kPairsOfTile;
+  const int64_t steps = s.k / kTileSide;
   int rows = 0;
   if (s.is_packed && s.rows > s.columns) {
     const int64_t panels = (s.columns + kNr - 1) / kNr;
@@ -89,7 +84,7 @@ void tile_sweep(const Sweep& s) {
       TilePrefetch next;
       if (j + kNr < s.columns) {
         next.at = reinterpret_cast<const char*>(panel + s.panel_step);
-        next.lines = (kNr * 4 * kPairsOfTile / 64 + blocks - 1) / blocks;
+        next.lines = (kNr * 4 * kTileSide / 64 + blocks - 1) / blocks;
       }
       const float* a = s.a;
       for (int64_t i = 0; i < s.rows;
@@ -110,8 +105,7 @@ void plane_sums(const PlaneSweep& s, const float* a, const float* x, TilePrefetc
   constexpr int64_t kStep = kRows * kTileBytes;
   const char* from = reinterpret_cast<const char*>(a);
   Block::clear();
-  for (int64_t t = 0; t < s.product.k / kPairsOfTile;
-       ++t, from += kStep, next.at += next.lines * 64)
+  for (int64_t t = 0; t < s.product.k / kTileSide; ++t, from += kStep, next.at += next.lines * 64)
     Block::add(1, from, kTileRowBytes, kStep, reinterpret_cast<const char*>(x + s.offset[t]),
                s.plane * 4, 0, next);
   Block::store(sums, kColumns * kTileRowBytes);
@@ -127,10 +121,10 @@ void tile_sweep_planes(const PlaneSweep& s) {
   Epilogue e;
   int rows = 0;
   const float* a = p.a;
-  const int64_t panels = (p.columns + kNr - 1) / kNr, steps = p.k / kPairsOfTile;
+  const int64_t panels = (p.columns + kNr - 1) / kNr, steps = p.k / kTileSide;
   for (int64_t i = 0; i < p.rows; i += rows) {
     rows = block_rows(p.left - i, kTileMr);
-    const int64_t bytes = tile_rows(rows) * p.k * 4;
+    const int64_t bytes = whole_tiles(rows) * p.k * 4;
     TilePrefetch next;  // the next rows of a
     if (i + rows < p.rows) {
       next.at = reinterpret_cast<const char*>(a) + bytes;
@@ -138,9 +132,7 @@ void tile_sweep_planes(const PlaneSweep& s) {
     }
     Block b = {.rows = rows, .k = p.k, .y = p.y + i * p.y_row, .y_row = p.y_row};
     if (p.epilogue != nullptr) {
-      e = *p.epilogue;
-      if (e.row_bias) e.row_bias += i;
-      if (e.residual) e.residual += i * p.y_row;
+      e = p.epilogue->at(i, 0, p.y_row);
       b.epilogue = &e;
     }
     for (int64_t j = 0; j < p.columns; j += kNr, next.at += steps * next.lines * 64) {
@@ -152,11 +144,11 @@ void tile_sweep_planes(const PlaneSweep& s) {
         at[v] = column / s.pitch * s.width + place;
         valid[v] = static_cast<int>(std::min<int64_t>(kLanes, s.width - place));
       }
-      kSums[rows > kTileRows][vectors - 1](s, a, s.x + s.first + j, next, sums);
+      kSums[rows > kTileSide][vectors - 1](s, a, s.x + s.first + j, next, sums);
       vectors == 2 ? store_edge<2>(b, sums, at, valid) : store_edge<1>(b, sums, at, valid);
       for (int v = 0; v < vectors; ++v) activate_block(b, at[v], valid[v]);
     }
-    a += tile_rows(rows) * p.k;
+    a += whole_tiles(rows) * p.k;
   }
   end_tiles();
 }

@@ -18,6 +18,8 @@
 
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
+#include "kernels/conv/column_parts.h"
+#include "kernels/conv/strided_lines.h"
 #include "kernels/gemm/tiles.h"
 #include "lib/table/rows.h"
 
@@ -32,7 +34,6 @@ constexpr int64_t kTilePanelBytes = 1 << 19;  // for AMX, whose processors have 
 constexpr double kMostQuads = 1.6;
 constexpr int64_t kLeastPadded = 16;  // channels of a group, if they are no multiple of 4
 constexpr int64_t kMostTapsOfThree = 25;
-constexpr int64_t kLeastShared = 400000;  // products of a convolution that is worth sharing
 // Planes for each element of a row are used if without them the product takes more than this many
 // times as long, and they have at most this many bytes. Strides always use them.
 constexpr double kMostGaps = 1.02;
@@ -43,7 +44,7 @@ struct Piece {
   int64_t from = 0, count = 0;
 };
 
-struct ConvInteger {
+struct ConvInteger : ColumnParts {
   ConvShape s;
   const IntegerTable* table = nullptr;
   std::vector<int64_t> elements;  // positions of [group_c, kernel] in the images of their group
@@ -56,15 +57,12 @@ struct ConvInteger {
   Quads quads;  // instead of pairs, if they can be used
   // A copied channel: `lines` of `pitch` columns, `rows` for each z; `phase` columns for each
   // remainder of the stride. Or a plane of four channels; with a plane for each element of a row,
-  // `phase_lines` for each remainder of the strides of z and y.
+  // lines in the order of `by_z` and `by_y`.
   int64_t phase = 0, pitch = 0, rows = 0, lines = 0, plane = 0, line_bytes = 0;
-  int64_t phase_lines[2] = {};
-  int64_t tiles = 1, tile = 0;   // of an image's group; columns of the largest
-  std::vector<int64_t> first_o;  // of each part of a group's output channels, and the end
+  StridedLines by_z, by_y;
   int64_t lanes = 1, slot_bytes = 0, row_at = 0, pieces_at = 0, sums_at = 0;  // of a slot
   int64_t starts_at = 0, images_at = 0, lines_at = 0, packed_at = 0;          // in the workspace
 
-  int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
   int64_t data_at() const { return slot_step(s.o * 4); }
   bool has_quads() const { return quads.whole > 0; }
   bool in_tiles() const { return has_quads() && table->in_tiles; }
@@ -73,7 +71,7 @@ struct ConvInteger {
   bool has_panels() const { return !in_quads || in_tiles(); }
   // For a column of a panel.
   int64_t column_bytes() const {
-    if (in_tiles()) return QuadRows::round_up(quads.whole) * 4;
+    if (in_tiles()) return whole_tiles(quads.whole) * 4;
     return has_quads() ? quads.whole * 4 : pairs * 2;
   }
   int64_t packed_bytes() const {
@@ -101,9 +99,7 @@ struct ConvInteger {
     return static_cast<double>(ceil_div(columns() - few, lanes)) + 0.1 * static_cast<double>(few);
   }
   int64_t panels() const { return ceil_div(columns(), table->nr); }
-  int64_t column_at(int64_t index) const {
-    return std::min(columns(), part_begin(panels(), tiles, index) * table->nr);
-  }
+  int64_t column_at(int64_t index) const { return first_column(index, columns(), table->nr); }
   int64_t image_bytes() const {
     if (plain) return 0;
     return in_quads ? s.n * s.groups * planes() * plane * 4 : s.n * s.c * plane + kCopied;
@@ -143,26 +139,18 @@ void pack_weight(const ConvInteger& g, const Tensor& weight, const ZeroPoints& z
 }
 
 void choose_tiles(ConvInteger& g, int64_t threads) {
-  const int64_t nr = g.table->nr, panels = g.panels(), images = g.s.n * g.s.groups;
+  const int64_t nr = g.table->nr;
   const int64_t panel_bytes = std::max<int64_t>(1, g.column_bytes() * nr);
   const int64_t cache = g.in_tiles() ? kTilePanelBytes : kPackedRowsFloats * 4;
   const int64_t fitting = g.has_panels() ? cache / panel_bytes : kMaxColumns;
-  const int64_t most = std::clamp<int64_t>(fitting, 1, kMaxColumns / nr);
-  g.tiles = std::max<int64_t>(1, ceil_div(panels, most));
-  int64_t parts = 1;
-  if (threads > 1 && images > 0 && g.s.out_size() * g.s.o * g.depth > kLeastShared) {
-    const int64_t wanted = 2 * threads;
-    if (images * g.tiles < wanted)
-      g.tiles = std::clamp<int64_t>(ceil_div(wanted, images), g.tiles, std::max(g.tiles, panels));
-    parts = ceil_div(wanted, std::max<int64_t>(1, images * g.tiles));
-  }
-  g.first_o = row_parts(g.s.group_o(), g.table->mr, parts);
-  g.tile = ceil_div(panels, g.tiles) * nr;
-}
-
-// The line of a plane that has this position of z or y, in a plane for each element of a row.
-int64_t line_of(const ConvInteger& g, size_t d, int64_t position) {
-  return position % g.s.stride[d] * g.phase_lines[d] + position / g.s.stride[d];
+  g.divide({.columns = g.columns(),
+            .rows = g.s.group_o(),
+            .images = g.s.n * g.s.groups,
+            .products = g.s.out_size() * g.s.o * g.depth,
+            .most_panels = std::clamp<int64_t>(fitting, 1, kMaxColumns / nr),
+            .mr = g.table->mr,
+            .nr = g.table->nr,
+            .threads = threads});
 }
 
 // The position in the images of its group of element k of [group_c, kernel], or of quad k of
@@ -173,8 +161,8 @@ int64_t element_at(const ConvInteger& g, int64_t k) {
   const int64_t x = tap % s.kernel[2] * s.dilation[2], line = tap / s.kernel[2];
   if (g.by_element)
     return (channel * s.kernel[2] + tap % s.kernel[2]) * g.plane +
-           (line_of(g, 0, line / s.kernel[1] * s.dilation[0]) * g.rows +
-            line_of(g, 1, line % s.kernel[1] * s.dilation[1])) *
+           (g.by_z.line_of(line / s.kernel[1] * s.dilation[0]) * g.rows +
+            g.by_y.line_of(line % s.kernel[1] * s.dilation[1])) *
                g.pitch;
   const int64_t row =
       line / s.kernel[1] * s.dilation[0] * g.rows + line % s.kernel[1] * s.dilation[1];
@@ -192,10 +180,11 @@ void lay_out(ConvInteger& g, bool in_quads, bool by_element = false) {
   g.rows = reach(1);
   g.lines = reach(0) * g.rows;
   if (by_element) {
-    for (size_t d = 0; d < 2; ++d) g.phase_lines[d] = ceil_div(reach(d), s.stride[d]);
+    g.by_z = StridedLines(s, 0);
+    g.by_y = StridedLines(s, 1);
     g.pitch = s.out[2];
-    g.rows = g.phase_lines[1] * s.stride[1];
-    g.lines = g.phase_lines[0] * s.stride[0] * g.rows;
+    g.rows = g.by_y.count();
+    g.lines = g.by_z.count() * g.rows;
     g.line_bytes = 4 * std::max(reach(2), s.padding[2] + slot_step(s.in[2]) + g.table->nr);
   }
   // Whole panels are written and read beyond a plane of four channels.
@@ -345,15 +334,9 @@ void copy_elements_of_row(const ConvInteger& g, const uint8_t* const* rows, uint
                           uint8_t flip, uint8_t* line, uint8_t* to) {
   const ConvShape& s = g.s;
   const int64_t left = s.padding[2], width = s.in[2], count = s.out[2], panel = g.table->nr * 4;
-  // Lines that some element of a kernel reads.
-  const auto is_read = [&](size_t d, int64_t position) {
-    for (int64_t k = 0; k < s.kernel[d]; ++k)
-      if (position % s.stride[d] == k * s.dilation[d] % s.stride[d]) return true;
-    return false;
-  };
-  for (int64_t z = 0; z < g.phase_lines[0] * s.stride[0]; ++z)
+  for (int64_t z = 0; z < g.by_z.count(); ++z)
     for (int64_t y = 0; y < g.rows; ++y) {
-      if (!is_read(0, z) || !is_read(1, y)) continue;
+      if (!g.by_z.reads(z) || !g.by_y.reads(y)) continue;
       const int64_t from_z = z - s.padding[0], from_y = y - s.padding[1];
       std::memset(line, zero ^ flip, static_cast<size_t>(g.line_bytes));
       if (from_z >= 0 && from_z < s.in[0] && from_y >= 0 && from_y < s.in[1] && width > 0) {
@@ -364,7 +347,7 @@ void copy_elements_of_row(const ConvInteger& g, const uint8_t* const* rows, uint
         const int64_t end = left + width, written = left + ceil_div(width, panel / 4) * (panel / 4);
         std::memset(line + end * 4, zero ^ flip, static_cast<size_t>((written - end) * 4));
       }
-      uint8_t* at = to + (line_of(g, 0, z) * g.rows + line_of(g, 1, y)) * g.pitch * 4;
+      uint8_t* at = to + (g.by_z.line_of(z) * g.rows + g.by_y.line_of(y)) * g.pitch * 4;
       for (int64_t k = 0; k < s.kernel[2]; ++k, at += g.plane * 4) {
         const uint8_t* const first = line + k * s.dilation[2] * 4;
         if (s.stride[2] == 1)
@@ -398,8 +381,8 @@ void copy_pieces(const uint8_t* from, const Piece* pieces, int64_t count, uint8_
 // Panels of the columns of planes of four channels.
 void copy_panels(const ConvInteger& g, const uint8_t* planes, int64_t columns, int64_t panel_step,
                  uint8_t* panels) {
-  constexpr int64_t kRow = kPanelOfTiles * 4;
-  for (int64_t j = 0; j < columns; j += kPanelOfTiles, planes += kRow, panels += panel_step) {
+  constexpr int64_t kColumns = 2 * kTileSide, kRow = kColumns * 4;
+  for (int64_t j = 0; j < columns; j += kColumns, planes += kRow, panels += panel_step) {
     uint8_t* to = panels;
     for (const int32_t offset : g.offset) {
       std::memcpy(to, planes + int64_t{offset} * 4, kRow);

@@ -21,6 +21,8 @@ using D32 = hn::ScalableTag<int32_t>;
 using V32 = hn::Vec<D32>;
 using DF = hn::RebindToFloat<D32>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(D32()));
+// Rows and columns of sums in registers.
+constexpr int kMr = HWY_TARGET == HWY_AVX3 ? 8 : 6;
 constexpr int kNr = 2 * kLanes;
 
 // The results as bytes, u8 or the bits of i8. Rounds, ties to even, by adding a number so large

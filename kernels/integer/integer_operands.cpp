@@ -185,7 +185,7 @@ void pack_byte_quads(int64_t rows, int64_t k, const Tensor& from, int64_t first,
   const bool is_signed = from.dtype == DType::i8;
   const uint8_t flip = is_signed ? 0 : 128;
   // Quads whose bytes are adjacent in both places.
-  const int64_t together = table.in_tiles ? kQuadsOfTile : 1, each = 4 * together;
+  const int64_t together = table.in_tiles ? kTileSide : 1, each = 4 * together;
   const uint8_t* row = from.as<uint8_t>() + first * k;
   int count;
   for (int64_t i = 0; i < rows; i += count) {
@@ -195,7 +195,7 @@ void pack_byte_quads(int64_t rows, int64_t k, const Tensor& from, int64_t first,
       int64_t done = 0;
       for (; done + each <= k; done += each) {
         int8_t* const at = to + layout.at(done / 4, r);
-        table.in_tiles ? flip_bytes(row + done, 4 * kQuadsOfTile, flip, at)
+        table.in_tiles ? flip_bytes(row + done, 4 * kTileSide, flip, at)
                        : flip_bytes(row + done, 4, flip, at);
       }
       if (done < k) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "hg/tensor.h"
+#include "kernels/simd/tile_side.h"
 
 namespace hg::kernels {
 
@@ -71,20 +72,16 @@ struct ByteLines {
 // Where quad q of row r is in a block of rows, and the bytes of the block: [quads, rows, 4], or in
 // tiles [quads / 16, rows, 16, 4], with both sizes rounded up to multiples of 16. Missing quads are
 // zeros.
-inline constexpr int64_t kQuadsOfTile = 16, kPanelOfTiles = 32;  // columns of a panel
 struct QuadRows {
   int64_t rows = 0;
   bool in_tiles = false;
 
-  QuadRows(int64_t count, bool tiles) : rows(tiles ? round_up(count) : count), in_tiles(tiles) {}
-  static int64_t round_up(int64_t n) {
-    return (n + kQuadsOfTile - 1) / kQuadsOfTile * kQuadsOfTile;
-  }
+  QuadRows(int64_t count, bool tiles) : rows(tiles ? whole_tiles(count) : count), in_tiles(tiles) {}
   int64_t at(int64_t quad, int64_t row) const {
     if (!in_tiles) return (quad * rows + row) * 4;
-    return ((quad / kQuadsOfTile * rows + row) * kQuadsOfTile + quad % kQuadsOfTile) * 4;
+    return ((quad / kTileSide * rows + row) * kTileSide + quad % kTileSide) * 4;
   }
-  int64_t bytes(int64_t quads) const { return (in_tiles ? round_up(quads) : quads) * rows * 4; }
+  int64_t bytes(int64_t quads) const { return (in_tiles ? whole_tiles(quads) : quads) * rows * 4; }
 };
 
 struct IntegerTable {
@@ -109,7 +106,7 @@ struct IntegerTable {
   // offset[quad] columns after the first; the next nr columns follow after `x_step` bytes. Quads
   // after the first `whole` ones read the places that `index` names again.
   // With in_tiles, sums are computed in tiles (AMX): a has the layout of QuadRows, and the panels
-  // of x hold their quads in order, without offsets, up to a multiple of kQuadsOfTile.
+  // of x hold their quads in order, without offsets, up to a multiple of kTileSide.
   bool signed_quads = false, in_tiles = false;
   int most_pair = 0;
   void (*quad_sums)(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,

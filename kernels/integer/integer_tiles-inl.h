@@ -22,13 +22,12 @@ HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 namespace {
 
-constexpr int kTileMr = 2 * kTileRows;
+constexpr int kTileMr = 2 * kTileSide;
 constexpr int64_t kPanelRow = kNr * 4;  // bytes of a quad of each column
-static_assert(kNr == kPanelOfTiles && kPanelRow == 2 * kTileRowBytes &&
-              kQuadsOfTile * 4 == kTileRowBytes);
+static_assert(kNr == 2 * kTileSide);
 
 HWY_INLINE int64_t tile_steps(const QuadPlaces& places) {
-  return (places.whole + kQuadsOfTile - 1) / kQuadsOfTile;
+  return whole_tiles(places.whole) / kTileSide;
 }
 // A part of `next` with each step of the panels of a product.
 HWY_INLINE TilePrefetch prefetch_of(const QuadPlaces& places, int64_t columns) {
@@ -59,15 +58,15 @@ void tile_sums(const QuadPlaces& places, const int8_t* a, const uint8_t* x, Tile
   const char* const left = reinterpret_cast<const char*>(a);
   const char* const panel = reinterpret_cast<const char*>(x);
   Block::clear();
-  Block::add(steps, left, kTileRowBytes, kStep, panel, kPanelRow, kTileRows * kPanelRow, next);
+  Block::add(steps, left, kTileRowBytes, kStep, panel, kPanelRow, kTileSide * kPanelRow, next);
   next.at += steps * next.lines * 64;
-  for (int64_t first = 0; first < places.more; first += kQuadsOfTile) {
-    alignas(64) char again[kTileRows * kPanelRow];
-    const int64_t count = std::min<int64_t>(kQuadsOfTile, places.more - first);
-    for (int64_t q = 0; q < kQuadsOfTile; ++q)  // beyond `count`, a has zeros
+  for (int64_t first = 0; first < places.more; first += kTileSide) {
+    alignas(64) char again[kTileSide * kPanelRow];
+    const int64_t count = std::min<int64_t>(kTileSide, places.more - first);
+    for (int64_t q = 0; q < kTileSide; ++q)  // beyond `count`, a has zeros
       std::memcpy(again + q * kPanelRow,
                   panel + places.index[first + std::min(q, count - 1)] * kPanelRow, kPanelRow);
-    Block::add(1, left + (steps + first / kQuadsOfTile) * kStep, kTileRowBytes, kStep, again,
+    Block::add(1, left + (steps + first / kTileSide) * kStep, kTileRowBytes, kStep, again,
                kPanelRow, 0);
   }
   Block::store(to, to_row * 4);
@@ -78,12 +77,12 @@ using TileSums = void (*)(const QuadPlaces& places, const int8_t* a, const uint8
 HWY_INLINE TileSums tile_sums_of(int rows, int64_t columns) {
   static constexpr TileSums kSums[2][2] = {{tile_sums<1, 1>, tile_sums<1, 2>},
                                            {tile_sums<2, 1>, tile_sums<2, 2>}};
-  return kSums[rows > kTileRows][columns > kLanes];
+  return kSums[rows > kTileSide][columns > kLanes];
 }
 
 void tile_quad_sums(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
                     const uint8_t* x, int64_t x_step, int32_t* sums, int64_t sums_row) {
-  const bool is_whole = rows % kTileRows == 0;
+  const bool is_whole = rows % kTileSide == 0;
   TilePrefetch next = prefetch_of(places, columns);
   alignas(64) int32_t part[kTileMr * kNr];
   for (; columns > 0; columns -= kNr, x += x_step, sums += kNr) {

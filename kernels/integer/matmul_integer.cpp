@@ -105,7 +105,7 @@ const int32_t* column_terms(const RunContext& c, const MatmulInteger& g, const i
   g.has_quads = one_zero && g.table->most_pair >= 2 * kMostWeight && g.s.k > 0;
   if (!g.has_quads || quads_of(g.s.k) < kLeastTileQuads) g.table = &integer_table_without_tiles();
   g.steps = g.has_quads ? quads_of(g.s.k) : pairs_of(g.s.k);
-  if (g.in_tiles()) g.steps = QuadRows::round_up(g.steps);
+  if (g.in_tiles()) g.steps = whole_tiles(g.steps);
   if (g.has_quads) {
     g.ones.assign(static_cast<size_t>(g.block_bytes(1)), 0);
     const QuadRows layout(1, g.in_tiles());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/low_bits/quantized_linear.h"
+#include "kernels/simd/tile_side.h"
 
 namespace hg::kernels {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 // The rows of x that are multiplied without panels, on processors with loops over panels or
 // without.
 constexpr int64_t kFewRows = 4, kFewRowsWithoutPanels = 8;
-constexpr int64_t kTileM = 960;     // a multiple of kRoundedTileRows
+constexpr int64_t kTileM = 960;     // a multiple of kTileSide
 constexpr int64_t kUnpacked = 512;  // levels of a row that are unpacked at a time
 constexpr int64_t kRowStep = kUnpacked + 64;
 static_assert(kRowStep - kUnpacked >= kQuadSlack);
@@ -95,7 +96,7 @@ struct RoundedTiles : QuantizedLinear {
 
   int64_t count() const { return static_cast<int64_t>(pieces.size()); }
   // Where the scales of row i of x are.
-  int64_t scale_step() const { return rounded->in_tiles ? kRoundedTileRows : 1; }
+  int64_t scale_step() const { return rounded->in_tiles ? kTileSide : 1; }
   int64_t scale_at(int64_t i) const {
     return i / scale_step() * scale_step() * count() + i % scale_step();
   }

@@ -501,10 +501,7 @@ HWY_AFTER_NAMESPACE();
 namespace hg::kernels {
 
 const RoundedTable& rounded_table() {
-#if !defined(HG_SMALL) && defined(__x86_64__)
-  if (const RoundedTable* tiles = HG_SIMD_AMX(kTileTable) nullptr) return *tiles;
-#endif
-  return rounded_table_without_tiles();
+  return *(HG_SIMD_AMX(kTileTable) & rounded_table_without_tiles());
 }
 const RoundedTable& rounded_table_without_tiles() {
   return *HG_SIMD_CHOOSE_BYTES(kDotTable, kTable);

@@ -49,7 +49,7 @@ struct RoundedPanel {
   int64_t y_row = 0;
 };
 
-inline constexpr int64_t kQuadSlack = 16, kRoundedTileRows = 16;
+inline constexpr int64_t kQuadSlack = 16;
 
 struct RoundedTable {
   // Rounds at most kRoundedBytes numbers to multiples of a scale by integers from -127 to 127.

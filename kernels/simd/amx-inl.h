@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
+#include "kernels/simd/tile_side.h"
 
 #undef HG_HAS_TILES  // where the instructions belong to a set of Isa
 #if HWY_TARGET == HWY_AVX3 && defined(__x86_64__) && !defined(HG_SMALL)
@@ -21,7 +22,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 
-constexpr int kTileRows = 16, kTileRowBytes = 64, kTileBytes = kTileRows * kTileRowBytes;
+constexpr int64_t kTileRowBytes = kTileSide * 4, kTileBytes = kTileSide * kTileRowBytes;
 
 struct alignas(64) TileSizes {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -105,7 +106,7 @@ struct TileBlock {
         add_tile_product<kNumbers, 1, 4, 7>();
       }
       if constexpr (kRows == 2) {
-        load_tile<5>(a + kTileRows * a_row, a_row);
+        load_tile<5>(a + kTileSide * a_row, a_row);
         add_tile_product<kNumbers, 2, 5, 6>();
         if constexpr (kColumns == 2) add_tile_product<kNumbers, 3, 5, 7>();
       }
@@ -114,7 +115,7 @@ struct TileBlock {
 
   static HWY_INLINE void store(void* to, int64_t row_bytes) {
     char* const first = static_cast<char*>(to);
-    char* const second = first + kTileRows * row_bytes;
+    char* const second = first + kTileSide * row_bytes;
     store_tile<0>(first, row_bytes);
     if constexpr (kColumns == 2) store_tile<1>(first + kTileRowBytes, row_bytes);
     if constexpr (kRows == 2) store_tile<2>(second, row_bytes);

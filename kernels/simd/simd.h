@@ -45,13 +45,17 @@
    HG_DISABLED_AVX2 | HG_DISABLED_AVX512)
 #include "hwy/detect_targets.h"
 
-#if HWY_TARGETS & HWY_AVX3
+// Of the table for tiles, where kernels/simd/amx-inl.h defines HG_HAS_TILES.
+#if (HWY_TARGETS & HWY_AVX3) && defined(__x86_64__) && !defined(HG_SMALL)
 #define HG_SIMD_AMX(symbol) ::hg::chosen_isa() >= ::hg::Isa::avx512_amx ? &N_AVX3::symbol:
+#else
+#define HG_SIMD_AMX(symbol)
+#endif
+#if HWY_TARGETS & HWY_AVX3
 #define HG_SIMD_BF16(symbol) ::hg::chosen_isa() >= ::hg::Isa::avx512_bf16 ? &N_AVX3::symbol:
 #define HG_SIMD_VNNI(symbol) ::hg::chosen_isa() >= ::hg::Isa::avx512_vnni ? &N_AVX3::symbol:
 #define HG_SIMD_AVX512(symbol) ::hg::chosen_isa() >= ::hg::Isa::avx512 ? &N_AVX3::symbol:
 #else
-#define HG_SIMD_AMX(symbol)
 #define HG_SIMD_BF16(symbol)
 #define HG_SIMD_VNNI(symbol)
 #define HG_SIMD_AVX512(symbol)
