@@ -158,18 +158,18 @@ void add_bf16(Tile& sums, const Tile& a, const Tile& b) {
     }
 }
 
-template <class B>
+template <class A, class B>
 void add_bytes(Tile& sums, const Tile& a, const Tile& b) {
   for (int m = 0; m < 16; ++m)
     for (int k = 0; k < 16; ++k)
       for (int n = 0; n < 16; ++n)
         for (int i = 0; i < 32; i += 8)
-          sums.word[m][n] += static_cast<uint32_t>(static_cast<int8_t>(a.word[m][k] >> i) *
+          sums.word[m][n] += static_cast<uint32_t>(static_cast<A>(a.word[m][k] >> i) *
                                                    static_cast<B>(b.word[k][n] >> i));
 }
 
 bool run_tiles(const Instruction& i) {
-  constexpr unsigned kNone = 0, kF3 = 2, kF2 = 3;
+  constexpr unsigned kNone = 0, k66 = 1, kF3 = 2, kF2 = 3;
   if (i.is_256 || i.reg > 7) return false;
   if (i.opcode == 0x49 && i.prefix == kNone) {  // LDTILECFG, TILERELEASE
     if (!i.has_memory) return true;
@@ -188,9 +188,11 @@ bool run_tiles(const Instruction& i) {
       i.prefix == kF2 ? std::memcpy(words, memory, bytes) : std::memcpy(memory, words, bytes);
     }
   } else if (i.opcode == 0x5e && i.prefix == kF3) {  // TDPBSUD
-    add_bytes<uint8_t>(tiles[i.reg], tiles[i.rm & 7], tiles[i.vvvv & 7]);
+    add_bytes<int8_t, uint8_t>(tiles[i.reg], tiles[i.rm & 7], tiles[i.vvvv & 7]);
   } else if (i.opcode == 0x5e && i.prefix == kF2) {  // TDPBSSD
-    add_bytes<int8_t>(tiles[i.reg], tiles[i.rm & 7], tiles[i.vvvv & 7]);
+    add_bytes<int8_t, int8_t>(tiles[i.reg], tiles[i.rm & 7], tiles[i.vvvv & 7]);
+  } else if (i.opcode == 0x5e && i.prefix == k66) {  // TDPBUSD
+    add_bytes<uint8_t, int8_t>(tiles[i.reg], tiles[i.rm & 7], tiles[i.vvvv & 7]);
   } else if (i.opcode == 0x5c && i.prefix == kF3) {  // TDPBF16PS
     add_bf16(tiles[i.reg], tiles[i.rm & 7], tiles[i.vvvv & 7]);
   } else {

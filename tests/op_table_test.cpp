@@ -168,7 +168,10 @@ Taken taken_here() {
         // Only builds with OpenBLAS have these; openblas_test covers them.
         if (kernel->name == "lapack" || kernel->name == "openblas") continue;
         const std::string forced = str_cat(kernel->op, "=", kernel->name);
-        if (forced == "conv=tiles") continue;  // needs AMX; bf16_products_test covers it
+        // These need AMX; halves_test and integer_random_test cover them.
+        if (forced == "conv=tiles" || forced == "matmul_integer=rows" ||
+            forced == "conv_dense_channels_last=rows" || forced == "conv_to_channels_last=rows")
+          continue;
         const std::string dtype(to_string(dtype_of(**c)));
         std::set<std::string>& dtypes = taken[forced];
         if (dtypes.contains(dtype)) continue;

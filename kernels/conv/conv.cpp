@@ -90,6 +90,14 @@ ConvShape to_channels_last_shape(const Tensor& x, const Tensor& weight, const Te
   return s;
 }
 
+ConvShape dense_channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
+                                    const KernelAttrs& attrs) {
+  ConvShape s = image_shape(x, 1, weight, y, attrs);
+  s.c = x.shape[3];
+  s.o = y.shape[3];
+  return s;
+}
+
 ConvShape conv_weight_grad_shape(const Tensor& x, const Tensor& dy, const KernelAttrs& attrs) {
   ConvShape s;
   read_geometry(attrs, x, dy, s);

@@ -35,6 +35,9 @@ ConvShape conv_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
 // For the op conv_channels_last, as the convolution that it computes.
 ConvShape channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
                               const KernelAttrs& attrs);
+// For the op conv_dense_channels_last, likewise.
+ConvShape dense_channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
+                                    const KernelAttrs& attrs);
 // For the op conv_to_channels_last, likewise.
 ConvShape to_channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
                                  const KernelAttrs& attrs);

@@ -8,6 +8,7 @@
 
 #include "hg/kernel.h"
 #include "kernels/pointwise/activation.h"
+#include "kernels/simd/row_product.h"
 #include "kernels/simd/tile_side.h"
 
 namespace hg::kernels {
@@ -100,6 +101,14 @@ struct PlaneSweep {
   const int64_t* offset = nullptr;  // [k / 16]
 };
 
+// Of a RowProduct of bf16; pointers are to column 0 of its y. The residual and y are f32 or bf16.
+struct RowEpilogue {
+  Activation activation = Activation::none;
+  const float* bias = nullptr;
+  const void* residual = nullptr;  // like y
+  DType residual_dtype = DType::f32, to = DType::f32;
+};
+
 // Products of bf16 with sums in f32. A pair is two neighbors along k, in the bits of a float; if k
 // is odd, the last one ends with 0. `gemm` packs and multiplies pairs: its k counts them. It has no
 // gather. Numbers and sums below 2^-126 count as 0.
@@ -113,6 +122,8 @@ struct PairTable {
   // are read up to whole_tiles().
   bool in_tiles = false;
   void (*sweep_planes)(const PlaneSweep& sweep) = nullptr;  // likewise
+  void (*rows)(const RowProduct& r, const RowEpilogue& e) = nullptr;
+  void (*round)(int64_t count, const float* from, BFloat16* to) = nullptr;
 
   int64_t pairs_of(int64_t k) const {
     const int64_t each = in_tiles ? 2 * kTileSide : 2;

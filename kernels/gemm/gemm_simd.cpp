@@ -390,7 +390,9 @@ constexpr PairTable kTilePairTable = {
     {kTileMr, kNr, nullptr, tile_sweep, nullptr, finish, pack, nullptr, spread},
     spread_pairs,
     true,
-    tile_sweep_planes};
+    tile_sweep_planes,
+    tile_rows,
+    round_numbers};
 #endif
 #endif
 

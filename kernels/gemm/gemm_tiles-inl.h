@@ -13,6 +13,7 @@
 #include "kernels/gemm/gemm_finish-inl.h"
 #include "kernels/gemm/gemm_pack-inl.h"
 #include "kernels/simd/amx-inl.h"
+#include "kernels/simd/row_tiles-inl.h"
 
 #if defined(HG_HAS_TILES)
 
@@ -151,6 +152,78 @@ void tile_sweep_planes(const PlaneSweep& s) {
     a += whole_tiles(rows) * p.k;
   }
   end_tiles();
+}
+
+// The first `count` lanes, or all.
+HWY_INLINE __mmask16 lanes_of(int count) {
+  return static_cast<__mmask16>(count >= kLanes ? 0xffff : (1 << count) - 1);
+}
+HWY_INLINE V load_lanes(const float* from, __mmask16 lanes) {
+  return V{_mm512_maskz_loadu_ps(lanes, from)};
+}
+HWY_INLINE V load_lanes(const BFloat16* from, __mmask16 lanes) {
+  const __m256i halves = _mm256_maskz_loadu_epi16(lanes, from);
+  return V{_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16))};
+}
+HWY_INLINE void store_lanes(V x, float* to, __mmask16 lanes) {
+  _mm512_mask_storeu_ps(to, lanes, x.raw);
+}
+HWY_INLINE void store_lanes(V x, BFloat16* to, __mmask16 lanes) {
+  __m256i halves;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(x.raw));
+  _mm256_mask_storeu_epi16(to, lanes, halves);
+}
+
+void round_numbers(int64_t count, const float* from, BFloat16* to) {
+  for (; count > 0; count -= kLanes, from += kLanes, to += kLanes) {
+    const __mmask16 lanes = lanes_of(static_cast<int>(std::min<int64_t>(count, kLanes)));
+    store_lanes(load_lanes(from, lanes), to, lanes);
+  }
+}
+
+template <class Residual, class To>
+void tile_rows_of(const RowProduct& r, const RowEpilogue& e) {
+  const auto* const residual = static_cast<const Residual*>(e.residual);
+  const int vectors = r.columns > kLanes ? 2 : 1;
+  const __mmask16 lanes[2] = {lanes_of(r.columns), lanes_of(r.columns - kLanes)};
+  const bool clamps = is_clamp(e.activation) && e.activation != Activation::none;
+  const bool has_high = e.activation == Activation::relu6;
+  V bias[2] = {hn::Zero(D()), hn::Zero(D())};
+  for (int v = 0; v < vectors && e.bias; ++v) bias[v] = load_lanes(e.bias + v * kLanes, lanes[v]);
+  const int64_t row = r.y_row / static_cast<int64_t>(sizeof(To));
+  begin_tiles();
+  multiply_rows<TileNumbers::bf16, float>(r, [&](float* sums, int64_t rows, char* y) HWY_ATTR {
+    auto* to = reinterpret_cast<To*>(y);
+    const Residual* from =
+        residual == nullptr ? nullptr : residual + (to - reinterpret_cast<To*>(r.y));
+    const auto sum_of = [&](int64_t i, int v) HWY_ATTR {
+      V x = hn::Add(hn::Load(D(), sums + (i * vectors + v) * kLanes), bias[v]);
+      if (from != nullptr) x = hn::Add(x, load_lanes(from + i * row + v * kLanes, lanes[v]));
+      return clamps ? clamped(x, has_high) : x;
+    };
+    if (!is_clamp(e.activation)) {  // on the sums, which are read again
+      for (int64_t i = 0; i < rows; ++i)
+        for (int v = 0; v < vectors; ++v)
+          hn::Store(sum_of(i, v), D(), sums + (i * vectors + v) * kLanes);
+      kActivate[static_cast<size_t>(e.activation)](static_cast<int>(rows), vectors, sums,
+                                                   vectors * kLanes);
+      for (int64_t i = 0; i < rows; ++i, to += row)
+        for (int v = 0; v < vectors; ++v)
+          store_lanes(hn::Load(D(), sums + (i * vectors + v) * kLanes), to + v * kLanes, lanes[v]);
+      return;
+    }
+    for (int64_t i = 0; i < rows; ++i, to += row)
+      for (int v = 0; v < vectors; ++v) store_lanes(sum_of(i, v), to + v * kLanes, lanes[v]);
+  });
+  end_tiles();
+}
+
+void tile_rows(const RowProduct& r, const RowEpilogue& e) {
+  const auto with = [&]<class Residual>(Residual) {
+    e.to == DType::bf16 ? tile_rows_of<Residual, BFloat16>(r, e)
+                        : tile_rows_of<Residual, float>(r, e);
+  };
+  e.residual_dtype == DType::bf16 ? with(BFloat16()) : with(float());
 }
 
 }  // namespace hg::kernels::HWY_NAMESPACE

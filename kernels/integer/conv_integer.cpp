@@ -561,26 +561,31 @@ constexpr KernelDef kKernels[] = {
 
 }  // namespace
 
-ConvShape conv_integer_shape(const PrepareContext& c) {
-  const Tensor &x = c.in(0), &weight = c.in(1), &y = c.out(0);
+ConvShape conv_integer_shape(const Sizes& x, const Sizes& weight, const Sizes& y,
+                             const KernelAttrs& attrs) {
   ConvShape s;
-  s.n = x.shape[0];
-  s.c = x.shape[1];
-  s.o = weight.shape[0];
-  s.groups = c.attrs().integer("groups");
-  const Sizes stride = c.attrs().integers("stride"), padding = c.attrs().integers("padding"),
-              dilation = c.attrs().integers("dilation");
+  s.n = x[0];
+  s.c = x[1];
+  s.o = weight[0];
+  const Sizes stride = attrs.integers("stride"), padding = attrs.integers("padding"),
+              dilation = attrs.integers("dilation");
   const int dims = x.rank() - 2;
   for (int i = 0; i < dims; ++i) {
     const auto to = static_cast<size_t>(3 - dims + i);
     const auto number = [&](const Sizes& given) { return given[given.rank() == 1 ? 0 : i]; };
-    s.in[to] = x.shape[2 + i];
-    s.out[to] = y.shape[2 + i];
-    s.kernel[to] = weight.shape[2 + i];
+    s.in[to] = x[2 + i];
+    s.out[to] = y[2 + i];
+    s.kernel[to] = weight[2 + i];
     s.stride[to] = number(stride);
     s.padding[to] = number(padding);
     s.dilation[to] = number(dilation);
   }
+  return s;
+}
+
+ConvShape conv_integer_shape(const PrepareContext& c) {
+  ConvShape s = conv_integer_shape(c.in(0).shape, c.in(1).shape, c.out(0).shape, c.attrs());
+  s.groups = c.attrs().integer("groups");
   return s;
 }
 

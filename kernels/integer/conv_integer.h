@@ -8,6 +8,9 @@
 namespace hg::kernels {
 
 ConvShape conv_integer_shape(const PrepareContext& c);
+// Of shapes with the channels first, without groups.
+ConvShape conv_integer_shape(const Sizes& x, const Sizes& weight, const Sizes& y,
+                             const KernelAttrs& attrs);
 
 // Initial sums of each output channel: the bias minus the sum of its weights times the zero point
 // of x, to which `more` was added like to x itself.

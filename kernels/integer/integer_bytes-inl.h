@@ -8,6 +8,8 @@
 #define HG_KERNELS_INTEGER_BYTES_INL_H_
 #endif
 
+#include <cstring>
+
 #include "hwy/highway.h"
 #include "kernels/integer/integer_simd.h"
 
@@ -43,6 +45,14 @@ struct AsBytes {
     return hn::Add(hn::BitCast(D32(), x), zero);
   }
 };
+
+// The first `valid` numbers of some columns, each of 32 bits.
+HWY_INLINE V32 columns_at(const void* from, int valid) {
+  if (valid == kLanes) return hn::LoadU(D32(), static_cast<const int32_t*>(from));
+  HWY_ALIGN int32_t part[kLanes] = {};
+  std::memcpy(part, from, static_cast<size_t>(valid) * 4);
+  return hn::Load(D32(), part);
+}
 
 }  // namespace
 }  // namespace hg::kernels::HWY_NAMESPACE

@@ -14,6 +14,7 @@
 #include "hwy/highway.h"
 #include "kernels/integer/integer_bytes-inl.h"
 #include "kernels/integer/integer_quads-inl.h"
+#include "kernels/integer/integer_rows-inl.h"
 #include "kernels/integer/integer_tiles-inl.h"
 #include "kernels/simd/bytes-inl.h"
 #include "kernels/simd/dot-inl.h"
@@ -230,14 +231,6 @@ void widen(int64_t count, int64_t readable, const uint8_t* from, bool is_signed,
 
 #endif
 
-// The first `valid` numbers of some columns, each of 32 bits.
-HWY_INLINE V32 columns_at(const void* from, int valid) {
-  if (valid == kLanes) return hn::LoadU(D32(), static_cast<const int32_t*>(from));
-  HWY_ALIGN int32_t part[kLanes] = {};
-  std::memcpy(part, from, static_cast<size_t>(valid) * 4);
-  return hn::Load(D32(), part);
-}
-
 // 8-bit results without inputs per column.
 void finish_bytes(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row,
                   const IntegerFinish& f, uint8_t* y, int64_t y_row) {
@@ -297,6 +290,18 @@ void finish(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row
     }
   }
 }
+
+#if !defined(HG_SMALL)
+void plain_byte_rows(const ByteRows& r, const IntegerFinish& f) {
+  r.is_signed ? plain_rows<int8_t>(r, f, finish) : plain_rows<uint8_t>(r, f, finish);
+}
+#if defined(HG_HAS_DOT)
+void dot_byte_rows(const ByteRows& r, const IntegerFinish& f) { dot_rows(r, f, finish); }
+#endif
+#if defined(HG_HAS_TILES)
+void tile_byte_rows(const ByteRows& r, const IntegerFinish& f) { tile_rows(r, f, finish); }
+#endif
+#endif
 
 #if HWY_TARGET == HWY_AVX3
 
@@ -410,6 +415,15 @@ constexpr IntegerTable table() {
 #endif
   }
 #endif
+#if !defined(HG_SMALL)
+  t.byte_rows = plain_byte_rows;
+#if defined(HG_HAS_DOT)
+  if constexpr (kDot) {
+    t.byte_rows = dot_byte_rows;
+    (kSignedDot ? t.more_u8 : t.more_i8) = kSignedDot ? -128 : 128;
+  }
+#endif
+#endif
   t.widen = widen;
   t.depthwise = depthwise;
 #if HWY_TARGET == HWY_AVX3
@@ -433,6 +447,8 @@ constexpr IntegerTable tile_table() {
   t.end_tiles = end_tiles;
   t.quad_sums = tile_quad_sums;
   t.quad_bytes = tile_quad_bytes;
+  t.byte_rows = tile_byte_rows;
+  t.more_i8 = 0;
   t.quad_few = nullptr;
   t.most_few = 0;
   return t;

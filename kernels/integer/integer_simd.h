@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "hg/tensor.h"
+#include "kernels/simd/row_product.h"
 #include "kernels/simd/tile_side.h"
 
 namespace hg::kernels {
@@ -84,6 +85,11 @@ struct QuadRows {
   int64_t bytes(int64_t quads) const { return (in_tiles ? whole_tiles(quads) : quads) * rows * 4; }
 };
 
+// A product of rows of bytes where they lie with columns of i8, four to a word.
+struct ByteRows : RowProduct {
+  bool is_signed = false;  // x is i8, otherwise u8
+};
+
 struct IntegerTable {
   int mr = 0, nr = 0;  // rows and columns of sums in registers; nr is two vectors
   // Where they are not null, a thread calls these before and after any sums of quads.
@@ -121,6 +127,11 @@ struct IntegerTable {
   int most_few = 0;
   void (*quad_few)(int rows, int few, const QuadPlaces& places, const int8_t* a, const uint8_t* x,
                    int32_t* sums, int64_t sums_row) = nullptr;
+  // With the column_add, the scale (of all columns or by column), `to` and `zero` of f. No sum
+  // saturates. Null in small builds.
+  void (*byte_rows)(const ByteRows& r, const IntegerFinish& f) = nullptr;
+  // What byte_rows adds to x before it multiplies, for u8 and for i8.
+  int more_u8 = 0, more_i8 = 0;
   // Packs four rows of b as quads into panels. flip: 128 turns i8 into u8 and u8 into i8, else 0.
   void (*pack_quads)(int64_t columns, const uint8_t* const* rows, uint8_t flip, uint8_t* to,
                      int64_t panel_step) = nullptr;

@@ -36,6 +36,13 @@ void conv_channels_last_run(const Call& c) {
   });
 }
 
+void run_dense(const Call& c) {
+  const Array& x = c.in[0];
+  convolve(c, x.shape[1], x.shape[2], [&](const Sizes& p, int64_t channel, int64_t i, int64_t j) {
+    return x.at(flat(x.shape, {p[0], i, j, channel}));
+  });
+}
+
 void run_entry(const Call& c) {
   const Array& x = c.in[0];
   convolve(c, x.shape[2], x.shape[3], [&](const Sizes& p, int64_t channel, int64_t i, int64_t j) {
@@ -44,6 +51,7 @@ void run_entry(const Call& c) {
 }
 
 constexpr Row kRows[] = {{"conv_channels_last", conv_channels_last_run},
+                         {"conv_dense_channels_last", run_dense},
                          {"conv_to_channels_last", run_entry}};
 
 }  // namespace

@@ -52,37 +52,51 @@ void matmul_integer_run(const Call& c) {
   });
 }
 
-void conv_integer_run(const Call& c) {
+// x_is_last, y_is_last: whether the channels are the last dim.
+void convolve(const Call& c, int64_t groups, bool x_is_last, bool y_is_last) {
   const Array &x = c.in[0], &weight = c.in[1];
   const Sizes& shape = c.out[0].shape;
   const int dims = shape.rank() - 2;
+  // Where the channels are, and the first spatial dim.
+  const int x_channels = x_is_last ? dims + 1 : 1, x_dims = x_is_last ? 1 : 2;
+  const int y_channels = y_is_last ? dims + 1 : 1, y_dims = y_is_last ? 1 : 2;
   const Sizes stride = listed(c.attrs, "stride", dims), padding = listed(c.attrs, "padding", dims),
               dilation = listed(c.attrs, "dilation", dims);
-  const int64_t group_c = weight.shape[1], group_o = weight.shape[0] / c.attrs.integer("groups");
+  const int64_t group_c = weight.shape[1], group_o = weight.shape[0] / groups;
   const int64_t depth = weight.count() / std::max<int64_t>(1, weight.shape[0]);
   const double x_zero = at(c, 2, 0);
   Sizes kernel = weight.shape;
   kernel.erase(0);
   for_positions(shape, [&](int64_t i, const Sizes& position) {
-    const int64_t o = position[1];
+    const int64_t o = position[y_channels];
     double sum = 0;
     for_positions(kernel, [&](int64_t k, const Sizes& tap) {
-      int64_t from = position[0] * x.shape[1] + o / group_o * group_c + tap[0];
+      Sizes from = x.shape;
+      from[0] = position[0];
+      from[x_channels] = o / group_o * group_c + tap[0];
       bool inside = true;
       for (int d = 0; d < dims; ++d) {
-        const int64_t along = position[d + 2] * stride[d] - padding[d] + tap[d + 1] * dilation[d];
-        inside = inside && along >= 0 && along < x.shape[d + 2];
-        from = from * x.shape[d + 2] + along;
+        const int64_t along =
+            position[y_dims + d] * stride[d] - padding[d] + tap[d + 1] * dilation[d];
+        inside = inside && along >= 0 && along < x.shape[x_dims + d];
+        from[x_dims + d] = along;
       }
-      if (inside) sum += (x.at(from) - x_zero) * (weight.at(o * depth + k) - at(c, 3, o));
+      if (inside)
+        sum += (x.at(flat(x.shape, from)) - x_zero) * (weight.at(o * depth + k) - at(c, 3, o));
     });
     c.out[0].at(i) = finished(c, sum, o);
   });
 }
 
+void conv_integer_run(const Call& c) { convolve(c, c.attrs.integer("groups"), false, false); }
+void channels_last_run(const Call& c) { convolve(c, 1, true, true); }
+void to_channels_last_run(const Call& c) { convolve(c, 1, false, true); }
+
 constexpr Row kRows[] = {
     {"matmul_integer", matmul_integer_run},
     {"conv_integer", conv_integer_run},
+    {"conv_integer_channels_last", channels_last_run},
+    {"conv_integer_to_channels_last", to_channels_last_run},
 };
 
 }  // namespace

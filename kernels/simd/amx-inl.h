@@ -60,15 +60,18 @@ HWY_INLINE void store_tile(void* to, int64_t row_bytes) {
 }
 
 enum class TileNumbers {
-  bytes,         // i8 times u8, in i32
-  signed_bytes,  // i8 times i8, in i32
-  bf16,          // in f32
+  bytes,           // i8 times u8, in i32
+  unsigned_bytes,  // u8 times i8, in i32
+  signed_bytes,    // i8 times i8, in i32
+  bf16,            // in f32
 };
 
 template <TileNumbers kNumbers, int kSums, int kA, int kB>
 HWY_INLINE void add_tile_product() {
   if constexpr (kNumbers == TileNumbers::bytes)
     asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
+  else if constexpr (kNumbers == TileNumbers::unsigned_bytes)
+    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
   else if constexpr (kNumbers == TileNumbers::signed_bytes)
     asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
   else
@@ -79,6 +82,10 @@ HWY_INLINE void add_tile_product() {
 struct TilePrefetch {
   const char* at = nullptr;
   int64_t lines = 0;
+
+  HWY_INLINE void bring() {
+    for (int64_t line = 0; line < lines; ++line, at += 64) __builtin_prefetch(at, 0, 2);
+  }
 };
 
 // kRows x kColumns tiles of sums, one or two each. Tiles 0 to 3 hold them, row by row.
@@ -91,25 +98,29 @@ struct TileBlock {
     if constexpr (kRows == 2 && kColumns == 2) clear_tile<3>();
   }
 
-  // Adds `steps` products along k. a and b: the first tiles, with the distance of their rows, which
-  // should be multiples of 64 bytes; `step`: of the next tile along k.
+  // Adds a product. a, b: the first tiles, with the distance of their rows, which should be
+  // multiples of 64 bytes; `second`: the second tile of a.
+  static HWY_INLINE void add_step(const char* a, const char* second, int64_t a_row, const char* b,
+                                  int64_t b_row) {
+    load_tile<4>(a, a_row);
+    load_tile<6>(b, b_row);
+    add_tile_product<kNumbers, 0, 4, 6>();
+    if constexpr (kColumns == 2) {
+      load_tile<7>(b + kTileRowBytes, b_row);
+      add_tile_product<kNumbers, 1, 4, 7>();
+    }
+    if constexpr (kRows == 2) {
+      load_tile<5>(second, a_row);
+      add_tile_product<kNumbers, 2, 5, 6>();
+      if constexpr (kColumns == 2) add_tile_product<kNumbers, 3, 5, 7>();
+    }
+  }
+  // Adds `steps` products along k. a_step, b_step: of the next tile along k.
   static HWY_INLINE void add(int64_t steps, const char* a, int64_t a_row, int64_t a_step,
                              const char* b, int64_t b_row, int64_t b_step, TilePrefetch next = {}) {
     for (; steps > 0; --steps, a += a_step, b += b_step) {
-      for (int64_t line = 0; line < next.lines; ++line, next.at += 64)
-        __builtin_prefetch(next.at, 0, 2);
-      load_tile<4>(a, a_row);
-      load_tile<6>(b, b_row);
-      add_tile_product<kNumbers, 0, 4, 6>();
-      if constexpr (kColumns == 2) {
-        load_tile<7>(b + kTileRowBytes, b_row);
-        add_tile_product<kNumbers, 1, 4, 7>();
-      }
-      if constexpr (kRows == 2) {
-        load_tile<5>(a + kTileSide * a_row, a_row);
-        add_tile_product<kNumbers, 2, 5, 6>();
-        if constexpr (kColumns == 2) add_tile_product<kNumbers, 3, 5, 7>();
-      }
+      next.bring();
+      add_step(a, a + kTileSide * a_row, a_row, b, b_row);
     }
   }
 

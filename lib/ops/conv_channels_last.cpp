@@ -30,6 +30,30 @@ Status conv_channels_last_expand(ExpandContext& c) {
   return {};
 }
 
+// A convolution of all channels, in f32.
+Status conv_dense_channels_last_expand(ExpandContext& c) {
+  Graph& g = c.graph();
+  if (c.in(0).rank() != 4)
+    return invalid_argument("conv_dense_channels_last: x must be [n, h, w, c], it is ",
+                            c.in(0).shape());
+  const auto in_f32 = [&](Value x, Dims dims) {
+    if (!x) return x;
+    if (x.dtype() != f32) x = g.call("cast", {x}, {{"dtype", f32}});
+    return g.call("permute", {x}, {{"dims", std::move(dims)}});
+  };
+  NamedAttrs attrs;
+  for (const std::string_view name : {"stride", "padding", "dilation", "activation"})
+    attrs.push_back({name, c.attrs().raw(name)});
+  Value y = g.call("conv",
+                   {in_f32(c.in(0), {0, 3, 1, 2}), c.in(1), input_or_none(c, 2),
+                    in_f32(input_or_none(c, 3), {0, 3, 1, 2})},
+                   attrs);
+  y = g.call("permute", {y}, {{"dims", Dims{0, 2, 3, 1}}});
+  const DType dtype = c.attrs().dtype("dtype");
+  c.set_out(0, dtype == f32 ? y : g.call("cast", {y}, {{"dtype", dtype}}));
+  return {};
+}
+
 // The convolution, with its channels moved last.
 Status expand_entry(ExpandContext& c) {
   if (c.in(0).rank() != 4)
@@ -59,6 +83,13 @@ constexpr OpDef kOps[] = {
      .expand = conv_channels_last_expand,
      .traits = kInternal,
      .flops = conv_channels_last_flops},
+    // x: [n, h, w, c] in f32 or bf16, weight: [out, c, kernel...]; y has the given dtype.
+    {.signature = "conv_dense_channels_last(x, weight, bias?, residual?, stride: int[] = [1], "
+                  "padding: int[] = [0], dilation: int[] = [1], activation: str = \"none\", "
+                  "dtype: dtype = f32) -> y",
+     .expand = conv_dense_channels_last_expand,
+     .traits = kInternal,
+     .flops = entry_flops},
     {.signature = "conv_to_channels_last(x, weight, bias?, stride: int[] = [1], "
                   "padding: int[] = [0], dilation: int[] = [1], activation: str = \"none\") -> y",
      .expand = expand_entry,

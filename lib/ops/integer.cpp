@@ -2,6 +2,7 @@
 // Products and convolutions of 8-bit integers in quantized models. The i32 sums may be scaled and
 // rounded to 8 bits.
 #include "hg/op.h"
+#include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
 
@@ -133,6 +134,24 @@ Status conv_integer_infer(InferContext& c) {
   return infer_result(c, 4, weight.shape[0], std::move(shape));
 }
 
+// The convolution, with the channels of its result and, unless they are few, those of x last.
+template <bool kEntry>
+Status conv_integer_channels_last_expand(ExpandContext& c) {
+  if (c.in(0).rank() != 4)
+    return invalid_argument(c.attrs().op().name(), ": x must have four dims, it is ",
+                            c.in(0).shape());
+  const auto permuted = [&](const Value& x, Dims dims) {
+    return c.graph().call("permute", {x}, {{"dims", std::move(dims)}});
+  };
+  std::vector<Value> inputs = {kEntry ? c.in(0) : permuted(c.in(0), {0, 3, 1, 2}), c.in(1)};
+  for (int i = 2; i < 7; ++i) inputs.push_back(input_or_none(c, i));
+  NamedAttrs attrs;
+  for (const std::string_view name : {"stride", "padding", "dilation"})
+    attrs.push_back({name, c.attrs().raw(name)});
+  c.set_out(0, permuted(c.graph().call("conv_integer", inputs, attrs), {0, 2, 3, 1}));
+  return {};
+}
+
 double matmul_integer_flops(std::span<const Sizes> in, std::span<const Sizes> out,
                             const AttrReader&) {
   return 2.0 * static_cast<double>(out[0].count()) * static_cast<double>(in[0].back());
@@ -175,6 +194,18 @@ constexpr OpDef kOps[] = {
                   "groups: int = 1) -> y",
      .infer = conv_integer_infer,
      .traits = kNoGradient,
+     .flops = conv_integer_flops},
+    // Created by the pass channels_last: x is [n, h, w, c], y [n, h, w, out].
+    {.signature = "conv_integer_channels_last(x, weight, x_zero?, weight_zero?, bias?, scale?, "
+                  "zero?, stride: int[] = [1], padding: int[] = [0], dilation: int[] = [1]) -> y",
+     .expand = conv_integer_channels_last_expand<false>,
+     .traits = kInternal,
+     .flops = conv_integer_flops},
+    // The same from x: [n, c, h, w], of few channels.
+    {.signature = "conv_integer_to_channels_last(x, weight, x_zero?, weight_zero?, bias?, scale?, "
+                  "zero?, stride: int[] = [1], padding: int[] = [0], dilation: int[] = [1]) -> y",
+     .expand = conv_integer_channels_last_expand<true>,
+     .traits = kInternal,
      .flops = conv_integer_flops},
 };
 

@@ -47,11 +47,11 @@ unsigned saved_registers() {
   return low;
 }
 
-// Whether this process may use tiles. Linux asks each process to request them, because they make
-// the frames of its signal handlers larger (Documentation/arch/x86/xstate.rst); other systems need
-// no request, but are not tested.
+// Whether this build has kernels for tiles, and this process may use them. Linux asks each process
+// to request them, because they make the frames of its signal handlers larger
+// (Documentation/arch/x86/xstate.rst); other systems need no request, but are not tested.
 bool may_use_tiles() {
-#if defined(__x86_64__) && defined(__linux__)
+#if defined(__x86_64__) && defined(__linux__) && !defined(HG_SMALL) && !defined(HG_WITHOUT_AVX512)
   constexpr long kRequest = 0x1023 /* ARCH_REQ_XCOMP_PERM */, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
 #else

@@ -26,6 +26,19 @@ Sample sample(const ChannelsLastCase& c, bool bias, Activation activation = Acti
   return s;
 }
 
+// Of all channels.
+Sample dense(const ChannelsLastCase& c, int64_t channels, bool residual,
+             Activation activation = Activation::none) {
+  Sample s = sample(c, true, activation);
+  s.op = "conv_dense_channels_last";
+  s.inputs[1].shape = {channels, c.x[3], c.kernel[0], c.kernel[1]};
+  s.inputs[2].shape = {channels};
+  const Sizes y = {c.x[0], c.x[1], c.x[2], channels};  // of kernels that keep the size
+  s.inputs.push_back({.shape = y, .given = residual});
+  s.floats = {f32};
+  return s;
+}
+
 // x: [n, c, h, w].
 Sample entry(const ChannelsLastCase& c, int64_t channels, bool is_constant,
              Activation activation = Activation::none) {
@@ -82,6 +95,12 @@ std::vector<Sample> conv_channels_last() {
     }
     s.gradient = false;
     all.push_back(s);
+  }
+  for (const bool residual : {false, true}) {
+    all.push_back(dense({{2, 5, 4, 3}, {3, 3}, {1}, {1}}, 5, residual));
+    all.push_back(dense({{1, 4, 4, 18}, {1, 1}}, 33, residual, Activation::relu));
+    all.push_back(dense({{1, 6, 5, 2}, {3, 3}, {1}, {2}, {2}}, 1, residual, Activation::silu));
+    all.push_back(dense({{0, 4, 4, 3}, {1, 1}}, 2, residual));
   }
   // Blocks of pixels that are whole, shifted and missing, steps of 1, 2 and more.
   const ChannelsLastCase entries[] = {

@@ -98,6 +98,41 @@ std::vector<Sample> integer() {
   }
   all.push_back(
       {.op = "conv_integer", .inputs = {bytes(u8, {1, 2, 6, 6}), bytes(u8, {3, 2, 3, 3})}});
+  // Rows that are read where they are, in x or in a copy, and rows that are copied.
+  const IntegerCase last[] = {
+      {{1, 7, 5, 64}, {33, 64, 1, 1}},
+      {{2, 4, 9, 64}, {48, 64, 3, 3}, {1}, {1}},
+      {{1, 11, 13, 128}, {16, 128, 3, 3}, {2}, {1, 0, 1, 1}},
+      {{1, 12, 9, 64}, {40, 64, 2, 3}, {1, 3}, {2, 1}, {2}},
+      {{1, 9, 9, 64}, {5, 64, 1, 1}, {2}},
+      {{2, 3, 3, 64}, {7, 64, 3, 3}},
+      {{1, 6, 7, 96}, {64, 96, 1, 1}},
+      {{1, 8, 9, 20}, {70, 20, 3, 3}, {2}, {1}},
+      {{1, 9, 10, 5}, {3, 5, 3, 2}, {1}, {2}, {2}},
+      {{1, 1, 1, 1}, {1, 1, 1, 1}},
+      {{0, 4, 4, 64}, {3, 64, 3, 3}},
+      {{1, 4, 4, 0}, {3, 0, 3, 3}},
+  };
+  const IntegerCase entry[] = {
+      {{1, 3, 33, 35}, {8, 3, 7, 7}, {2}, {3}},
+      {{2, 1, 9, 20}, {34, 1, 3, 3}, {1}, {1}},
+      {{1, 4, 6, 5}, {2, 4, 1, 1}},
+      {{1, 2, 7, 30}, {3, 2, 2, 5}, {1, 2}, {0, 3}, {2}},
+  };
+  const auto add_last = [&](const IntegerCase& c, const char* op) {
+    for (const DType x : {u8, i8})
+      for (const int given : {0, 2, 3}) {
+        Sample s = conv(c, x, x == u8 ? i8 : u8, true);
+        s.op = op;
+        s.attrs.pop_back();  // no groups
+        s.inputs[3] = x == u8 ? missing(i8) : bytes(u8, {}, true);
+        if (x == i8) s.inputs[3].low = s.inputs[3].high = 128;
+        add_result(all.emplace_back(s), given, c.weight[0], given == 2 || x == i8, x);
+        if (given == 0) all.back().floats = {f32, f64, f16, bf16};
+      }
+  };
+  for (const IntegerCase& c : last) add_last(c, "conv_integer_channels_last");
+  for (const IntegerCase& c : entry) add_last(c, "conv_integer_to_channels_last");
   return all;
 }
 

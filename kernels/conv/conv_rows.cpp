@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions with the channels as last dim and Precision::bf16, in tiles (AMX): patches of bf16
+// are rows (kernels/conv/patch_rows.h). x is rounded as images are copied, unless it is bf16.
+#include <algorithm>
+
+#include "kernels/conv/patch_rows.h"
+#include "kernels/gemm/gemm.h"
+#include "lib/table/rows.h"
+
+namespace hg::kernels {
+namespace {
+
+struct FloatRows : PatchRows {
+  const PairTable* pairs = nullptr;
+  const BFloat16* packed = nullptr;  // [blocks][words of a row][kBlock][2]
+  int64_t lanes = 1, images_at = 0;
+};
+
+bool accepts_plain(const PrepareContext& c) {
+  const auto fits = [](const Tensor& t) { return t.dtype == f32 || t.dtype == DType::bf16; };
+  return fits(c.in(0)) && c.in(1).dtype == f32 && (!c.has(2) || c.in(2).dtype == f32) &&
+         (!c.has(3) || fits(c.in(3))) && fits(c.out(0));
+}
+
+bool accepts(const PrepareContext& c) {
+  return accepts_plain(c) && c.precision() == Precision::bf16 && tile_pair_table() &&
+         c.is_constant(1) && !c.low_memory() && c.out(0).count() > 0;
+}
+bool accepts_entry(const PrepareContext& c) {
+  return accepts(c) && c.in(0).dtype == f32 && c.in(0).shape[1] <= PatchRows::kFew &&
+         c.out(0).dtype == f32;
+}
+
+void pack_weight(const FloatRows& g, const float* weight, BFloat16* to) {
+  const ConvShape& s = g.s;
+  const int64_t taps = s.kernel_size(), channels = g.pixel / 2;
+  std::fill_n(to, g.weight_bytes() / 2, BFloat16());
+  for (int64_t o = 0; o < s.o; ++o) {
+    BFloat16* const block = to + o / g.kBlock * g.kBlock * g.depth / 2;
+    for (int64_t c = 0; c < s.c; ++c)
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        const int64_t k = tap * channels + c;
+        block[RowProduct::weight_at(k / 2, o % g.kBlock) * 2 + k % 2] = BFloat16(*weight++);
+      }
+  }
+}
+
+template <bool kEntry>
+[[gnu::cold]] Status prepare(PrepareContext& c) {
+  FloatRows g;
+  g.entry = kEntry;
+  g.is_float = true;
+  g.s = (kEntry ? to_channels_last_shape : dense_channels_last_shape)(c.in(0), c.in(1), c.out(0),
+                                                                      c.attrs());
+  g.pairs = tile_pair_table();
+  g.lay_out(2, c.in(0).dtype == DType::bf16, c.threads());
+  g.packed =
+      static_cast<const BFloat16*>(c.pack(1, str_cat("conv.rows", g.pixel), g.weight_bytes(),
+                                          [g, weight = c.in(1).as<float>()](void* to) {
+                                            pack_weight(g, weight, static_cast<BFloat16*>(to));
+                                          }));
+  if (!g.packed) return c.fail("has no memory for its weights");
+  g.lanes = tile_lanes(c, g.s.n * g.tiles * g.parts());
+  g.images_at = slot_step(tile_workspace(g.lanes, g.slot_bytes()));
+  c.set_workspace(g.images_at + slot_step(g.s.n * g.image_bytes()));
+  c.make_state(std::move(g));
+  return {};
+}
+
+// Neighboring pixels of an image [c, h, w] from element `first` of a channel on, as pixels of kFew
+// channels.
+void interleave(const FloatRows& g, const float* x, int64_t first, int64_t count, BFloat16* to) {
+  constexpr int64_t kMost = 64;
+  float part[kMost * PatchRows::kFew];
+  for (int64_t done = 0; done < count; done += kMost) {
+    const int64_t pixels = std::min(kMost, count - done);
+    for (int64_t c = 0; c < g.kFew; ++c) {
+      const float* const from = x + c * g.s.in_size() + first + done;
+      for (int64_t i = 0; i < pixels; ++i) part[i * g.kFew + c] = c < g.s.c ? from[i] : 0;
+    }
+    g.pairs->round(pixels * g.kFew, part, to + done * g.kFew);
+  }
+}
+
+void copy_images(const RunContext& c, const FloatRows& g, uint8_t* images) {
+  const ConvShape& s = g.s;
+  const int64_t lines = g.line_count, bytes = 1 + g.pitch * g.pixel * s.stride[2];
+  c.parallel_for(
+      s.n * lines, std::max<int64_t>(1, g.kCopyGrain / bytes), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t y = i % lines, x_at = i / lines * s.c * s.in_size();
+          const int64_t line = g.from_y(y) * s.in[2];
+          uint8_t* const image = images + i / lines * g.image_bytes();
+          g.copy_line(y, 0, image, [&](int64_t column, int64_t count, uint8_t* to) {
+            auto* const halves = reinterpret_cast<BFloat16*>(to);
+            const int64_t at = x_at + (line + column) * s.c;
+            if (g.entry)
+              interleave(g, c.in(0).as<float>() + x_at, line + column, count, halves);
+            else if (c.in(0).dtype == DType::bf16)
+              std::memcpy(to, c.in(0).as<BFloat16>() + at, static_cast<size_t>(count * g.pixel));
+            else
+              g.pairs->round(count * s.c, c.in(0).as<float>() + at, halves);
+          });
+        }
+      });
+}
+
+void run(const RunContext& c) noexcept {
+  const FloatRows& g = c.state<FloatRows>();
+  const ConvShape& s = g.s;
+  auto* const images = reinterpret_cast<uint8_t*>(c.workspace<char>() + g.images_at);
+  if (!g.plain) copy_images(c, g, images);
+  const auto* const x = c.in(0).as<uint8_t>();
+  const float* const bias = c.has(2) ? c.in(2).as<float>() : nullptr;
+  const bool has_residual = !g.entry && c.has(3);
+  const DType residual_dtype = has_residual ? c.in(3).dtype : f32;
+  const char* const residual = has_residual ? c.in(3).as<char>() : nullptr;
+  char* const y = c.out(0).as<char>();
+  const DType dtype = c.out(0).dtype;
+  const int64_t y_size = size_of(dtype), block_bytes = g.kBlock * g.depth;
+  for_tiles(c, s.n * g.tiles * g.parts(), g.lanes, g.slot_bytes(), [&](int64_t task, float* slot) {
+    const int64_t part = task % g.parts(), index = task / g.parts(), image = index / g.tiles;
+    const uint8_t* const from =
+        g.plain ? x + image * s.in_size() * g.pixel : images + image * g.image_bytes();
+    int64_t pixel = image * s.out_size();
+    RowProduct r = g.rows_of(from, index % g.tiles, reinterpret_cast<uint8_t*>(slot), pixel);
+    r.y_row = s.o * y_size;
+    const int64_t end = std::min(s.o, g.first_o[part + 1] * g.kBlock);
+    for (int64_t o = g.first_o[part] * g.kBlock; o < end; o += g.kBlock) {
+      const int64_t at = pixel * s.o + o;
+      r.weights = reinterpret_cast<const int8_t*>(g.packed) + o * g.depth;
+      r.columns = static_cast<int>(std::min(g.kBlock, end - o));
+      r.next = r.weights + block_bytes;
+      r.next_bytes = o + g.kBlock < end ? block_bytes : 0;
+      r.y = y + at * y_size;
+      g.pairs->rows(r, {.activation = s.activation,
+                        .bias = bias ? bias + o : nullptr,
+                        .residual = residual ? residual + at * size_of(residual_dtype) : nullptr,
+                        .residual_dtype = residual_dtype,
+                        .to = dtype});
+    }
+  });
+}
+
+// ---- By definition, where the pass does not create the op ----
+
+[[gnu::cold]] Status prepare_plain(PrepareContext& c) {
+  c.make_state(dense_channels_last_shape(c.in(0), c.in(1), c.out(0), c.attrs()));
+  return {};
+}
+
+float number(const Tensor& t, int64_t i) {
+  return t.dtype == f32 ? t.as<float>()[i] : static_cast<float>(t.as<BFloat16>()[i]);
+}
+
+void run_plain(const RunContext& c) noexcept {
+  const ConvShape& s = c.state<ConvShape>();
+  const Tensor &x = c.in(0), &y = c.out(0);
+  const auto* const weight = c.in(1).as<float>();
+  const int64_t taps = s.kernel_size();
+  c.parallel_for(s.n * s.out_size(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t pixel = begin; pixel < end; ++pixel) {
+      const int64_t image = pixel / s.out_size(), line = pixel / s.out[2] % s.out[1];
+      for (int64_t o = 0; o < s.o; ++o) {
+        float sum = 0;
+        for (int64_t tap = 0; tap < taps; ++tap) {
+          const int64_t i = line * s.stride[1] - s.padding[1] + tap / s.kernel[2] * s.dilation[1];
+          const int64_t j =
+              pixel % s.out[2] * s.stride[2] - s.padding[2] + tap % s.kernel[2] * s.dilation[2];
+          if (i < 0 || i >= s.in[1] || j < 0 || j >= s.in[2]) continue;
+          const int64_t from = ((image * s.in[1] + i) * s.in[2] + j) * s.c;
+          for (int64_t k = 0; k < s.c; ++k)
+            sum += number(x, from + k) * weight[(o * s.c + k) * taps + tap];
+        }
+        if (c.has(2)) sum += c.in(2).as<float>()[o];
+        if (c.has(3)) sum += number(c.in(3), pixel * s.o + o);
+        sum = activate(s.activation, sum);
+        if (y.dtype == f32)
+          y.as<float>()[pixel * s.o + o] = sum;
+        else
+          y.as<BFloat16>()[pixel * s.o + o] = BFloat16(sum);
+      }
+    }
+  });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "conv_dense_channels_last",
+     .name = "rows",
+     .accepts = accepts,
+     .prepare = prepare<false>,
+     .run = run},
+    {.op = "conv_dense_channels_last", .name = "plain", .prepare = prepare_plain, .run = run_plain},
+    {.op = "conv_to_channels_last",
+     .name = "rows",
+     .accepts = accepts_entry,
+     .prepare = prepare<true>,
+     .run = run},
+};
+
+}  // namespace
+
+std::span<const KernelDef> conv_rows() { return chosen_rows<kKernels>(); }
+
+}  // namespace hg::kernels
