@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@ namespace hg {
 namespace {
 
 using Sizes3 = std::array<int64_t, 3>;
+using Dims = std::vector<Dim>;
 
 // A tensor of 8-bit integers, and the same numbers.
 struct Bytes {
@@ -115,6 +118,11 @@ class Case : protected test::Chance {
     if (y.dtype == f32) return y.as<const float>()[i];
     return y.dtype == i8 ? y.as<const int8_t>()[i] : y.as<const uint8_t>()[i];
   }
+  static TensorData contiguous(const Tensor& from) {
+    TensorData to = must(TensorData::allocate(from.dtype, from.shape));
+    copy_elements(from, to.tensor);
+    return to;
+  }
   // Runs the graph with every instruction set and compares element i with want(i).
   void expect(Graph g, const std::vector<double>& want) {
     const Model model = must(Model::from_graph(std::move(g)));
@@ -128,7 +136,8 @@ class Case : protected test::Chance {
       for (const auto& [name, data] : inputs_)
         ASSERT_TRUE(session.set_input(name, data->tensor).ok());
       ASSERT_TRUE(session.run().ok());
-      const Tensor y = must(session.output("y"));
+      const TensorData copy = contiguous(must(session.output("y")));
+      const Tensor& y = copy.tensor;
       ASSERT_EQ(y.count(), static_cast<int64_t>(want.size()));
       for (int64_t i = 0; i < y.count(); ++i)
         ASSERT_EQ(element(y, i), want[static_cast<size_t>(i)])
@@ -285,6 +294,141 @@ class ConvCase : public Case {
     expect(std::move(g), want);
   }
 };
+
+// Convolutions, poolings, sums and concatenations of bytes.
+class NetCase : public Case {
+ public:
+  using Case::Case;
+  void run() {
+    const int64_t n = chance(75) ? 1 : 1 + below(3);
+    const Sizes shape = {n, chance(40) ? 1 + below(4) : channels(), 1 + below(20), 1 + below(20)};
+    x_ = bytes(byte_dtype(), shape);
+    Shape open(shape.begin(), shape.end());
+    if (chance(40)) open[0] = Dim("n");
+    images_ = {g_.input("x", x_.data.tensor.dtype, open)};
+    const int64_t steps = 1 + below(6);
+    for (int64_t i = 0; i < steps; ++i) {
+      const int64_t what = below(10);
+      what < 5 ? convolve() : what < 6 ? pool() : what < 8 ? add() : join();
+    }
+    g_.output("y", images_.back());
+    if (chance(30)) g_.output("z", images_[static_cast<size_t>(below(images()))]);
+    if (test::prints_graphs()) std::printf("%s", g_.text().c_str());
+    const Model model = must(Model::from_graph(std::move(g_)));
+    const Isa best = chosen_isa();
+    std::map<std::string, TensorData> expected;  // those of the first set
+    for (const Isa isa : kIsas) {
+      if (!supports(isa) || (isa < best && !chance(20))) continue;
+      limit_isa(isa);
+      SessionOptions how = {.threads = static_cast<int>(1 + below(3))};
+      how.low_memory = chance(5);
+      Session session = must(Session::create(model, how));
+      how.disabled_passes = {"channels_last"};
+      Session other = must(Session::create(model, how));
+      for (Session* each : {&session, &other}) {
+        ASSERT_TRUE(each->set_input("x", x_.data.tensor).ok());
+        ASSERT_TRUE(each->run().ok());
+      }
+      for (const char* name : {"y", "z"}) {
+        if (!other.output(name).ok()) continue;
+        const TensorData one = contiguous(must(session.output(name)));
+        TensorData& two = expected[name];
+        if (two.empty()) two = contiguous(must(other.output(name)));
+        ASSERT_EQ(one.tensor.shape, two.tensor.shape);
+        for (int64_t i = 0; i < one.tensor.count(); ++i)
+          ASSERT_EQ(element(one.tensor, i), element(two.tensor, i))
+              << "element " << i << " of " << name << ", instruction set " << to_string(isa);
+      }
+    }
+    limit_isa(best);
+  }
+
+ private:
+  int64_t images() const { return static_cast<int64_t>(images_.size()); }
+  Value any() { return images_[static_cast<size_t>(chance(60) ? images() - 1 : below(images()))]; }
+  int64_t channels() { return chance(40) ? 64 * (1 + below(2)) : 1 + below(80); }
+  Value constant(TensorData data) { return g_.constant(std::move(data)); }
+  static TensorData scalar(double value) {
+    TensorData data = must(TensorData::allocate(f32, {}));
+    *data.tensor.as<float>() = static_cast<float>(value);
+    return data;
+  }
+  Value number(double value) { return constant(scalar(value)); }
+
+  void convolve() {
+    const Value x = any();
+    const int64_t c = x.dim(1).constant(), o = channels();
+    Dims kernel, stride, padding, dilation;
+    for (int d = 0; d < 2; ++d) {
+      const int64_t in = x.dim(2 + d).constant();
+      kernel.push_back(chance(40) ? 1 : chance(70) ? 3 : 1 + below(5));
+      stride.push_back(chance(60) ? 1 : 1 + below(3));
+      padding.push_back(chance(60) ? kernel.back().constant() / 2 : below(3));
+      dilation.push_back(chance(80) ? 1 : 1 + below(2));
+      if (in + 2 * padding.back().constant() <=
+          dilation.back().constant() * (kernel.back().constant() - 1))
+        return;
+    }
+    const int64_t depth = c * kernel[0].constant() * kernel[1].constant();
+    weight_ = weights(byte_dtype(), {o, c, kernel[0].constant(), kernel[1].constant()});
+    IntegerOptions options;
+    const DType dtype = weight_.data.tensor.dtype;
+    if (chance(70)) options.x_zero = constant(bytes(x.dtype(), {}).data);
+    if (dtype == u8 || chance(60)) {
+      Bytes zeros = bytes(dtype, chance(50) ? Sizes{} : Sizes{o});
+      if (chance(85))
+        std::fill_n(zeros.data.tensor.as<uint8_t>(), zeros.data.tensor.count(),
+                    dtype == u8 ? 128 : 0);
+      options.weight_zero = constant(std::move(zeros.data));
+    }
+    bias_ = {};
+    scale_ = {};
+    choose_result(o, depth);
+    if (!bias_.empty()) options.bias = constant(std::move(bias_));
+    if (scale_.empty()) scale_ = scalar(0.01);
+    options.scale = constant(std::move(scale_));
+    options.zero = constant(bytes(byte_dtype(), {}).data);
+    images_.push_back(
+        conv_integer(x, constant(std::move(weight_.data)), options, {stride, padding, dilation}));
+  }
+  void pool() {
+    const Value x = any();
+    const int64_t size = 1 + below(3);
+    for (int d = 2; d < 4; ++d)
+      if (x.dim(d).constant() < size) return;
+    images_.push_back(max_pool(
+        x, {size},
+        {.stride = {1 + below(2)}, .padding = {below(size / 2 + 1)}, .ceil_mode = chance(30)}));
+  }
+  Value widened(const Value& x) {
+    return mul(sub(cast(x, f32), number(static_cast<double>(below(256)))),
+               number(0.01 + 0.01 * static_cast<double>(below(10))));
+  }
+  void add() {
+    const Value a = any(), b = any();
+    if (a.shape() != b.shape()) return;
+    const DType to = byte_dtype();
+    const double low = to == i8 ? -128 : 0;
+    Value sum = hg::add(widened(a), widened(b));
+    if (chance(30)) sum = relu(sum);
+    const Value level = round(div(sum, number(0.02 + 0.01 * static_cast<double>(below(10)))));
+    const Value shifted = hg::add(level, number(static_cast<double>(below(256)) + low));
+    images_.push_back(cast(hardtanh(shifted, low, low + 255), to));
+  }
+  void join() {
+    const Value a = any(), b = any();
+    if (a.dtype() != b.dtype() || a.dim(2) != b.dim(2) || a.dim(3) != b.dim(3)) return;
+    images_.push_back(concat({a, b}, 1));
+  }
+
+  Graph g_;
+  std::vector<Value> images_;
+};
+
+TEST(IntegerRandom, LayoutsOfNetsGiveTheSameBits) {
+  test::emulate_instructions();
+  test::for_cases(300, [](uint64_t i) { NetCase(i + 20000).run(); });
+}
 
 TEST(IntegerRandom, ProductsAreThoseOfAPlainLoop) {
   test::emulate_instructions();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs regions of depthwise and 1x1 convolutions, and the elementwise ops between them, with
-// channels as the last dim. 1x1 convolutions are then linear layers, and depthwise convolutions use
-// vectors of channels. Images are permuted at the edges of a region. A region is converted only if
-// its depthwise convolutions compute more elements than cross its edges. Convolutions with few
-// input channels, such as the first one of a model, write their result in this layout.
+// Runs regions of convolutions, and the elementwise ops between them, with channels as the last
+// dim. 1x1 convolutions are then linear layers, and depthwise convolutions use vectors of channels.
+// Convolutions of 8-bit integers multiply rows where they lie, with AVX-512 VNNI or AMX. Images
+// are permuted at the edges of a region. A region is converted only if this costs less than its
+// convolutions gain. Convolutions with few input channels, such as the first one of a model, write
+// their result in this layout.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,6 +12,8 @@
 
 #include "lib/compile/passes.h"
 #include "lib/graph/disjoint_sets.h"
+#include "lib/platform/instruction_set.h"
+#include "lib/table/holds.h"
 
 namespace hg {
 namespace {
@@ -22,9 +25,26 @@ using Replacement = std::optional<std::vector<Value>>;
 Dims nhwc_dims() { return {0, 2, 3, 1}; }
 Dims nchw_dims() { return {0, 3, 1, 2}; }
 
-enum class Kind { other, entry, pointwise, depthwise, elementwise, mean };
+enum class Kind {
+  other,
+  entry,
+  pointwise,
+  depthwise,
+  elementwise,
+  mean,
+  dense_entry,
+  dense,
+  integer_entry,
+  integer,
+  concat,
+  max_pool
+};
 
 constexpr int64_t kFewChannels = 4;  // of an image that stays nchw before its convolution
+// Convolutions of rows with fewer channels would fill little of a tile.
+constexpr int64_t kLeastRowChannels = 16;
+// A convolution of rows gains a part of what it would copy otherwise: its image for each tap.
+constexpr int64_t kRowGain = 4;
 
 class ChannelsLast {
  public:
@@ -46,10 +66,11 @@ class ChannelsLast {
     return std::all_of(dims.begin(), dims.end(), [&](const Dim& d) { return d == Dim(value); });
   }
 
-  // f32 [n, c, h, w] of known size, except n.
+  static bool is_byte(DType dtype) { return dtype == u8 || dtype == i8; }
+  // [n, c, h, w] of known size, except n.
   bool is_image(ValueId id) const {
     const TensorType& t = type(id);
-    return t.dtype == f32 && t.rank() == 4 &&
+    return (t.dtype == f32 || is_byte(t.dtype)) && t.rank() == 4 &&
            std::all_of(t.shape.begin() + 1, t.shape.end(),
                        [](const Dim& d) { return d.is_constant(); });
   }
@@ -70,6 +91,11 @@ class ChannelsLast {
       return is_image(node.inputs[0]) && is_mean(node) ? Kind::mean : Kind::other;
     if (!is_image(y)) return Kind::other;
     if (op == "conv") return is_image(node.inputs[0]) ? kind_of_conv(node) : Kind::other;
+    if (op == "conv_integer") return kind_of_integers(node);
+    if (op == "max_pool")
+      return is_byte(type(y).dtype) || rounds_rows() ? Kind::max_pool : Kind::other;
+    if (is_byte(type(y).dtype) && op == "concat")
+      return attrs_of(node).integer("dim") == Dim(1) ? Kind::concat : Kind::other;
     return is_elementwise(node, context_) && suits(node) ? Kind::elementwise : Kind::other;
   }
 
@@ -78,6 +104,11 @@ class ChannelsLast {
     const Shape &x = type(conv.inputs[0]).shape, &weight = type(conv.inputs[1]).shape;
     if (attrs.flag("transposed")) return Kind::other;
     const Dim groups = attrs.integer("groups");
+    if (groups == Dim(1) && rounds_rows() && !attrs.flag("exact") &&
+        fixed_data(graph_, context_, conv.inputs[1]) && weight[0].constant() >= kLeastRowChannels) {
+      if (x[1].constant() >= kLeastRowChannels) return Kind::dense;
+      if (x[1].constant() <= kFewChannels && conv.inputs[3] == kNoValue) return Kind::dense_entry;
+    }
     if (groups == Dim(1)) {
       if (weight[2] == Dim(1) && weight[3] == Dim(1) && all(attrs.integers("stride"), 1) &&
           all(attrs.integers("padding"), 0))
@@ -86,6 +117,54 @@ class ChannelsLast {
                                                                            : Kind::other;
     }
     return groups == x[1] && weight[0] == x[1] ? Kind::depthwise : Kind::other;
+  }
+
+  Kind kind_of_integers(const Node& conv) const {
+    const Shape &x = type(conv.inputs[0]).shape, &weight = type(conv.inputs[1]).shape;
+    const bool is_plain = is_image(conv.inputs[0]) && multiplies_rows() &&
+                          !context_.options->low_memory &&
+                          attrs_of(conv).integer("groups") == Dim(1) && has_signed_weights(conv);
+    if (!is_plain || weight[0].constant() < kLeastRowChannels) return Kind::other;
+    if (x[1].constant() <= kFewChannels) return Kind::integer_entry;
+    return x[1].constant() >= kLeastRowChannels ? Kind::integer : Kind::other;
+  }
+  // Libraries for some models lack ops that only other processors need.
+  static constexpr bool kHoldsMoves = holds_op("permute") && holds_op("reshape");
+  // Whether convolutions of floats multiply rows of bf16.
+  bool rounds_rows() const {
+    return kHoldsMoves && holds_op("conv_dense_channels_last") &&
+           holds_op("conv_to_channels_last") && chosen_isa() >= Isa::avx512_amx &&
+           context_.options->precision == Precision::bf16 && !context_.options->low_memory;
+  }
+  // Whether products of rows take less time than those of kernel "gemm", which packs images.
+  static bool multiplies_rows() {
+#if defined(HG_SMALL)
+    return false;
+#else
+    return kHoldsMoves && holds_op("conv_integer_channels_last") &&
+           holds_op("conv_integer_to_channels_last") && chosen_isa() >= Isa::avx512_vnni;
+#endif
+  }
+
+  // Whether the constant weights minus their zero points are i8.
+  bool has_signed_weights(const Node& conv) const {
+    const TensorData* const weight = fixed_data(graph_, context_, conv.inputs[1]);
+    if (weight == nullptr) return false;
+    const bool is_signed = weight->tensor.dtype == i8;
+    if (conv.inputs[3] == kNoValue) return is_signed;
+    const TensorData* const zeros = fixed_data(graph_, context_, conv.inputs[3]);
+    if (zeros == nullptr) return false;
+    const auto* const begin = zeros->tensor.as<const uint8_t>();
+    return std::all_of(begin, begin + zeros->tensor.count(),
+                       [&](uint8_t zero) { return zero == (is_signed ? 0 : 128); });
+  }
+
+  // The elements that the node saves by reading channels last, less those that it would copy.
+  int64_t gain_of(const Node& node, Kind kind) const {
+    if (kind == Kind::depthwise) return elements(node.outputs[0]);
+    if (kind != Kind::integer && kind != Kind::dense) return 0;
+    const Shape& weight = type(node.inputs[1]).shape;
+    return elements(node.inputs[0]) * (weight[2] * weight[3]).constant() / kRowGain;
   }
 
   // The mean over each channel.
@@ -136,7 +215,7 @@ class ChannelsLast {
           regions.join(regions.root(static_cast<size_t>(from)), regions.root(i));
       }
     }
-    std::map<size_t, int64_t> worth;  // elements of depthwise convolutions, less those at edges
+    std::map<size_t, int64_t> worth;  // gains of a region, less the elements at its edges
     std::vector<int> outside = use_counts(graph_);
     std::set<std::pair<size_t, ValueId>> entered;
     for (size_t i = 0; i < nodes.size(); ++i) {
@@ -145,7 +224,7 @@ class ChannelsLast {
         if (id != kNoValue && (reads_nhwc(kinds[i]) || is_nhwc)) --outside[id];
       if (kinds[i] == Kind::other) continue;
       const size_t region = regions.root(i);
-      if (kinds[i] == Kind::depthwise) worth[region] += elements(nodes[i].outputs[0]);
+      worth[region] += gain_of(nodes[i], kinds[i]);
       for (const ValueId id : images_of(nodes[i])) {
         const int64_t from = producer(id);
         const bool is_free =
@@ -162,17 +241,36 @@ class ChannelsLast {
     for (size_t i = 0; i < nodes.size(); ++i)
       if (kinds[i] != Kind::other && worth[regions.root(i)] > 0)
         chosen_.emplace(nodes[i].outputs[0], kinds[i]);
+    choose_rounded();
+  }
+
+  // Results that only convolutions of bf16 read: they are stored in bf16.
+  void choose_rounded() {
+    std::vector<int> others = use_counts(graph_);
+    const auto is_dense = [&](const Node& node) {
+      const auto found = chosen_.find(node.outputs[0]);
+      return found != chosen_.end() && found->second == Kind::dense;
+    };
+    for (const Node& node : graph_.nodes())
+      for (const size_t i : {0, 3})
+        if (is_dense(node) && node.inputs[i] != kNoValue) --others[node.inputs[i]];
+    for (const Node& node : graph_.nodes())
+      if (is_dense(node) && others[node.outputs[0]] == 0) rounded_.insert(node.outputs[0]);
   }
 
   // Whether nodes of this kind read their images with the channels last.
-  static bool reads_nhwc(Kind kind) { return kind != Kind::other && kind != Kind::entry; }
+  static bool reads_nhwc(Kind kind) {
+    return kind != Kind::other && kind != Kind::entry && kind != Kind::integer_entry &&
+           kind != Kind::dense_entry;
+  }
 
   // The inputs that are permuted: for convolutions, x and the residual.
   std::vector<ValueId> images_of(const Node& node) const {
     std::vector<ValueId> images;
     if (!reads_nhwc(kind_of(node))) return images;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const bool is_weight = node.op->name() == "conv" && (i == 1 || i == 2);
+      const bool is_weight = (node.op->name() == "conv" && (i == 1 || i == 2)) ||
+                             (node.op->name() == "conv_integer" && i > 0);
       if (node.inputs[i] != kNoValue && !is_weight && is_image(node.inputs[i]))
         images.push_back(node.inputs[i]);
     }
@@ -217,6 +315,25 @@ class ChannelsLast {
     return x;
   }
 
+  // As a pooling of [n, 1, h, w, c] that leaves the last dim as it is.
+  Value pooled(const Node& node) {
+    const AttrReader attrs = attrs_of(node);
+    const Value x = to_nhwc(node.inputs[0]);
+    const auto with = [&](const char* name, const Dim& last) {
+      const std::span<const Dim> given = attrs.integers(name);
+      if (given.empty()) return Dims();
+      return Dims{given[0], given.back(), last};
+    };
+    const Value y =
+        graph_.call("max_pool", {reshaped(x, {x.dim(0), Dim(1), x.dim(1), x.dim(2), x.dim(3)})},
+                    {{"kernel_size", with("kernel_size", 1)},
+                     {"stride", with("stride", 1)},
+                     {"padding", with("padding", 0)},
+                     {"dilation", with("dilation", 1)},
+                     {"ceil_mode", attrs.flag("ceil_mode")}});
+    return reshaped(y, {y.dim(0), y.dim(2), y.dim(3), y.dim(4)});
+  }
+
   Result<Replacement> visit(const Node& visited) {
     if (is_permute(visited, nchw_dims())) last_[visited.outputs[0]] = visited.inputs[0];
     if (is_permute(visited, nhwc_dims()))
@@ -238,15 +355,39 @@ class ChannelsLast {
       return Replacement({to_nchw(graph_.call(node.op->name(), inputs, named_attrs(node)))});
     }
     const AttrReader attrs = attrs_of(node);
+    if (found->second == Kind::max_pool) return Replacement({to_nchw(pooled(node))});
+    if (found->second == Kind::concat) {
+      std::vector<Value> inputs;
+      for (const ValueId id : node.inputs) inputs.push_back(to_nhwc(id));
+      return Replacement({to_nchw(graph_.call("concat", inputs, {{"dim", 3}}))});
+    }
+    if (found->second == Kind::integer || found->second == Kind::integer_entry) {
+      const bool is_entry = found->second == Kind::integer_entry;
+      std::vector<Value> inputs = {is_entry ? graph_.value(node.inputs[0])
+                                            : to_nhwc(node.inputs[0])};
+      for (size_t i = 1; i < node.inputs.size(); ++i)
+        inputs.push_back(node.inputs[i] == kNoValue ? Value() : graph_.value(node.inputs[i]));
+      NamedAttrs kept;
+      for (const std::string_view name : {"stride", "padding", "dilation"})
+        kept.push_back({name, attrs.raw(name)});
+      return Replacement({to_nchw(
+          graph_.call(is_entry ? "conv_integer_to_channels_last" : "conv_integer_channels_last",
+                      inputs, kept))});
+    }
     const Value bias = node.inputs[2] == kNoValue ? Value() : graph_.value(node.inputs[2]);
     NamedAttrs kept;
     for (const std::string_view name : {"stride", "padding", "dilation", "activation"})
       kept.push_back({name, attrs.raw(name)});
-    if (found->second == Kind::entry)
+    if (found->second == Kind::entry || found->second == Kind::dense_entry)
       return Replacement({to_nchw(
           graph_.call("conv_to_channels_last",
                       {graph_.value(node.inputs[0]), graph_.value(node.inputs[1]), bias}, kept))});
     const Value x = to_nhwc(node.inputs[0]), residual = to_nhwc(node.inputs[3]);
+    if (found->second == Kind::dense) {
+      if (rounded_.contains(node.outputs[0])) kept.push_back({"dtype", DType::bf16});
+      return Replacement({to_nchw(graph_.call(
+          "conv_dense_channels_last", {x, graph_.value(node.inputs[1]), bias, residual}, kept))});
+    }
     if (found->second == Kind::pointwise)
       return Replacement({to_nchw(graph_.call("linear", {x, matrix(node.inputs[1]), bias, residual},
                                               {{"activation", attrs.raw("activation")}}))});
@@ -258,6 +399,7 @@ class ChannelsLast {
   Graph& graph_;
   const CompileContext& context_;
   std::unordered_map<ValueId, Kind> chosen_;   // by output
+  std::set<ValueId> rounded_;                  // outputs
   std::unordered_map<ValueId, ValueId> last_;  // the value with its channels last
 };
 

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions with channels last and Precision::bf16: random ones equal f64 sums of the rounded
+// operands, and random networks equal those that keep their layout, up to rounding.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "hg/hg.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/pointwise/activation.h"
+#include "lib/platform/instruction_set.h"
+#include "tests/elements.h"
+#include "tests/emulated_instructions.h"
+#include "tests/must.h"
+#include "tests/random_case.h"
+
+namespace hg {
+namespace {
+
+using Dims = std::vector<Dim>;
+
+class Chances : protected test::Chance {
+ public:
+  explicit Chances(uint64_t seed) : Chance(seed) {}
+
+ protected:
+  float any() { return static_cast<float>(below(4001) - 2000) / 1000; }
+  // f32 or bf16.
+  TensorData random(DType dtype, const Sizes& shape) {
+    TensorData data = must(TensorData::allocate(dtype, shape));
+    for (int64_t i = 0; i < shape.count(); ++i)
+      if (dtype == f32)
+        data.tensor.as<float>()[i] = any();
+      else
+        data.tensor.as<BFloat16>()[i] = BFloat16(any());
+    return data;
+  }
+  static double at(const Tensor& t, int64_t i) {
+    return t.dtype == f32 ? t.as<const float>()[i] : static_cast<float>(t.as<const BFloat16>()[i]);
+  }
+  static TensorData contiguous(const Tensor& from) {
+    TensorData to = must(TensorData::allocate(from.dtype, from.shape));
+    copy_elements(from, to.tensor);
+    return to;
+  }
+  // Windows along one dim; false if x is smaller than the kernel.
+  struct Window {
+    int64_t in = 1, kernel = 1, stride = 1, padding = 0, dilation = 1, out = 1;
+  };
+  bool choose(Window& w) {
+    w.kernel = chance(40) ? 1 : chance(70) ? 3 : 1 + below(5);
+    w.stride = chance(60) ? 1 : 1 + below(3);
+    w.padding = chance(60) ? w.kernel / 2 : below(3);
+    w.dilation = chance(80) ? 1 : 1 + below(2);
+    const int64_t room = w.in + 2 * w.padding - w.dilation * (w.kernel - 1) - 1;
+    w.out = room < 0 ? 0 : room / w.stride + 1;
+    return room >= 0;
+  }
+  int64_t channels() { return chance(40) ? 32 * (1 + below(4)) : 1 + below(70); }
+};
+
+class RowConv : public Chances {
+ public:
+  using Chances::Chances;
+  void run() {
+    Window window[2];
+    for (Window& w : window) {
+      w.in = 1 + below(14);
+      if (!choose(w)) return;
+    }
+    const bool is_entry = chance(25), bias = chance(60);
+    const int64_t n = chance(5) ? 0 : 1 + below(2), c = is_entry ? 1 + below(4) : channels(),
+                  o = channels();
+    const int64_t h = window[0].in, w = window[1].in, oh = window[0].out, ow = window[1].out;
+    if (n * o * oh * ow * c * window[0].kernel * window[1].kernel > 2'000'000) return;
+    const auto half = [&] { return !is_entry && chance(50) ? bf16 : f32; };
+    x_ = random(half(), is_entry ? Sizes{n, c, h, w} : Sizes{n, h, w, c});
+    weight_ = random(f32, {o, c, window[0].kernel, window[1].kernel});
+    bias_ = random(f32, {o});
+    const bool has_residual = !is_entry && chance(40);
+    residual_ = random(half(), {n, oh, ow, o});
+    const DType to = half();
+    const bool has_infinity = x_.tensor.count() > 0 && chance(15);
+    const auto activation = static_cast<Activation>(below(has_infinity ? 2
+                                                          : chance(60) ? 3
+                                                                       : kActivationCount));
+    if (has_infinity) {
+      const int64_t place = below(x_.tensor.count());
+      if (x_.tensor.dtype == f32)
+        x_.tensor.as<float>()[place] = std::numeric_limits<float>::infinity();
+      else
+        x_.tensor.as<BFloat16>()[place] = BFloat16(std::numeric_limits<float>::infinity());
+    }
+    Graph g;
+    const Value x = g.input("x", x_.tensor.dtype, shape_of(x_));
+    const Value residual =
+        has_residual ? g.input("residual", residual_.tensor.dtype, shape_of(residual_)) : Value();
+    NamedAttrs attrs = {{"activation", std::string(to_string(activation))}};
+    const auto each = [&](const char* name, int64_t Window::*of) {
+      attrs.push_back({name, Dims{window[0].*of, window[1].*of}});
+    };
+    each("stride", &Window::stride);
+    each("padding", &Window::padding);
+    each("dilation", &Window::dilation);
+    std::vector<Value> inputs = {x, g.constant(weight_), bias ? g.constant(bias_) : Value()};
+    if (!is_entry) {
+      inputs.push_back(residual);
+      attrs.push_back({"dtype", to});
+    }
+    g.output("y", g.call(is_entry ? "conv_to_channels_last" : "conv_dense_channels_last", inputs,
+                         attrs));
+    const Model model = must(Model::from_graph(std::move(g)));
+    const Isa best = chosen_isa();
+    for (const Isa isa : kIsas) {
+      if (!supports(isa) || (isa < best && !chance(10))) continue;
+      limit_isa(isa);
+      Session session = must(Session::create(
+          model, {.threads = static_cast<int>(1 + below(3)), .precision = Precision::bf16}));
+      ASSERT_TRUE(session.set_input("x", x_.tensor).ok());
+      if (has_residual) {
+        ASSERT_TRUE(session.set_input("residual", residual_.tensor).ok());
+      }
+      ASSERT_TRUE(session.run().ok());
+      const Tensor y = must(session.output("y"));
+      ASSERT_EQ(y.shape, (Sizes{n, oh, ow, o}));
+      const bool rounds = kernels::tile_pair_table() != nullptr;
+      const auto number = [&](double v) {
+        return rounds ? static_cast<float>(BFloat16(static_cast<float>(v))) : v;
+      };
+      for (int64_t i = 0; i < y.count(); ++i) {
+        const int64_t k = i % o, column = i / o % ow, row = i / o / ow % oh,
+                      image = i / o / ow / oh;
+        double sum = 0, size = 0;
+        for (int64_t tap = 0; tap < window[0].kernel * window[1].kernel; ++tap) {
+          const int64_t a = row * window[0].stride - window[0].padding +
+                            tap / window[1].kernel * window[0].dilation;
+          const int64_t b = column * window[1].stride - window[1].padding +
+                            tap % window[1].kernel * window[1].dilation;
+          if (a < 0 || a >= h || b < 0 || b >= w) continue;
+          for (int64_t j = 0; j < c; ++j) {
+            const int64_t from =
+                is_entry ? ((image * c + j) * h + a) * w + b : ((image * h + a) * w + b) * c + j;
+            const double term =
+                number(at(x_.tensor, from)) *
+                number(at(weight_.tensor, (k * c + j) * window[0].kernel * window[1].kernel + tap));
+            sum += term;
+            size += std::abs(term);
+          }
+        }
+        if (bias) sum += at(bias_.tensor, k);
+        if (has_residual) sum += at(residual_.tensor, i);
+        const double want = kernels::activate(activation, sum);
+        if (!std::isfinite(want)) {
+          ASSERT_TRUE(std::isnan(want) ? std::isnan(at(y, i)) : at(y, i) == want) << i;
+          continue;
+        }
+        const double error = (size + std::abs(sum) + 4) * 1e-5;
+        ASSERT_NEAR(at(y, i), want, error + (to == bf16 ? 0x1p-8 * std::abs(want) : 0))
+            << "element " << i << ", instruction set " << to_string(isa);
+      }
+    }
+    limit_isa(best);
+  }
+
+ private:
+  static Shape shape_of(const TensorData& data) {
+    return {data.tensor.shape.begin(), data.tensor.shape.end()};
+  }
+  TensorData x_, weight_, bias_, residual_;
+};
+
+// Convolutions, poolings and sums of floats.
+class RowNet : public Chances {
+ public:
+  using Chances::Chances;
+  void run() {
+    const int64_t n = 1 + below(2);
+    const TensorData x =
+        random(f32, {n, chance(50) ? 1 + below(4) : channels(), 1 + below(16), 1 + below(16)});
+    Shape open(x.tensor.shape.begin(), x.tensor.shape.end());
+    if (chance(40)) open[0] = Dim("n");
+    images_ = {g_.input("x", f32, open)};
+    for (int64_t i = 1 + below(6); i > 0; --i) {
+      const int64_t what = below(8);
+      what < 6 ? convolve() : what < 7 ? pool() : add();
+    }
+    g_.output("y", images_.back());
+    if (chance(30)) g_.output("z", images_[static_cast<size_t>(below(images()))]);
+    if (test::prints_graphs()) std::printf("%s", g_.text().c_str());
+    const Model model = must(Model::from_graph(std::move(g_)));
+    SessionOptions how = {.threads = static_cast<int>(1 + below(3)), .precision = Precision::bf16};
+    Session session = must(Session::create(model, how));
+    how.threads = 1 + how.threads % 3;
+    Session again = must(Session::create(model, how));
+    how.disabled_passes = {"channels_last"};
+    Session other = must(Session::create(model, how));
+    for (Session* each : {&session, &again, &other}) {
+      ASSERT_TRUE(each->set_input("x", x.tensor).ok());
+      ASSERT_TRUE(each->run().ok());
+    }
+    for (const char* name : {"y", "z"}) {
+      if (!other.output(name).ok()) continue;
+      const TensorData one = contiguous(must(session.output(name))),
+                       same = contiguous(must(again.output(name))),
+                       two = contiguous(must(other.output(name)));
+      ASSERT_EQ(one.tensor.shape, two.tensor.shape);
+      double largest = 1;
+      for (int64_t i = 0; i < two.tensor.count(); ++i)
+        largest = std::max(largest, std::abs(at(two.tensor, i)));
+      for (int64_t i = 0; i < one.tensor.count(); ++i) {
+        ASSERT_EQ(at(one.tensor, i), at(same.tensor, i)) << "threads";
+        ASSERT_NEAR(at(one.tensor, i), at(two.tensor, i), 0.02 * largest)
+            << "element " << i << " of " << name;
+      }
+    }
+  }
+
+ private:
+  int64_t images() const { return static_cast<int64_t>(images_.size()); }
+  Value any_image() {
+    return images_[static_cast<size_t>(chance(60) ? images() - 1 : below(images()))];
+  }
+  void convolve() {
+    const Value x = any_image();
+    Window window[2];
+    for (int d = 0; d < 2; ++d) {
+      window[d].in = x.dim(2 + d).constant();
+      if (!choose(window[d])) return;
+    }
+    const int64_t c = x.dim(1).constant(), o = channels();
+    TensorData weight = random(f32, {o, c, window[0].kernel, window[1].kernel});
+    const double scale =
+        1 / std::sqrt(static_cast<double>(c * window[0].kernel * window[1].kernel));
+    for (int64_t i = 0; i < weight.tensor.count(); ++i)
+      weight.tensor.as<float>()[i] *= static_cast<float>(scale);
+    Value y = conv(x, g_.constant(std::move(weight)),
+                   chance(60) ? g_.constant(random(f32, {o})) : Value(),
+                   {.stride = {window[0].stride, window[1].stride},
+                    .padding = {window[0].padding, window[1].padding},
+                    .dilation = {window[0].dilation, window[1].dilation}});
+    const Value before = any_image();
+    if (chance(40) && before.shape() == y.shape()) y = hg::add(y, before);
+    if (chance(60)) y = chance(70) ? relu(y) : gelu(y);
+    images_.push_back(y);
+  }
+  void pool() {
+    const Value x = any_image();
+    const int64_t size = 1 + below(3);
+    if (x.dim(2).constant() < size || x.dim(3).constant() < size) return;
+    images_.push_back(max_pool(
+        x, {size},
+        {.stride = {1 + below(2)}, .padding = {below(size / 2 + 1)}, .ceil_mode = chance(30)}));
+  }
+  void add() {
+    const Value a = any_image(), b = any_image();
+    if (a.shape() == b.shape()) images_.push_back(hg::add(a, b));
+  }
+
+  Graph g_;
+  std::vector<Value> images_;
+};
+
+TEST(ConvRows, AreThoseOfTheRoundedOperands) {
+  test::emulate_instructions();
+  test::for_cases(500, [](uint64_t i) { RowConv(i).run(); });
+}
+
+TEST(ConvRows, LayoutsOfNetsAgree) {
+  test::emulate_instructions();
+  test::for_cases(200, [](uint64_t i) { RowNet(i + 9000).run(); });
+}
+
+}  // namespace
+}  // namespace hg
