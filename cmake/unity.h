@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Included before each file of a unity group (cmake/HgCompile.cmake), whose files are one translation unit: the tables
-// that every file calls by the same name get the file's own.
+// Included before each file of a unity group (cmake/HgCompile.cmake), whose files are one
+// translation unit: the tables that every file calls by the same name get the file's own.
 #pragma once
 
 #define HG_UNITY_PASTE(name, id) name##_##id

@@ -124,8 +124,9 @@ bool has_edges(Call& call) {
 void histogram(Call& call) {
   const Value given = points_of(call);
   const Value x = reshape(given, {count(given.shape())});
-  const Value edges = has_edges(call) ? convert::cast(call.tensor("bins"), x.dtype())
-                                : even_edges(call, x, call.size("bins", 100), range_of(call, 1));
+  const Value edges = has_edges(call)
+                          ? convert::cast(call.tensor("bins"), x.dtype())
+                          : even_edges(call, x, call.size("bins", 100), range_of(call, 1));
   call.returns(std::vector<Value>{points_in(call, {x}, {edges}), edges});
 }
 

@@ -47,8 +47,8 @@ Value differences_of_data(Call& call, const Value& x, int axis, bool is_joined) 
       },
       [&](Graph& body, std::span<const Value> xs) {
         const Dim first = min(size, 1);
-        const Value next = concat({slice(xs[1], axis, first, size), slice(xs[1], axis, 0, first)},
-                                  axis);
+        const Value next =
+            concat({slice(xs[1], axis, first, size), slice(xs[1], axis, 0, first)}, axis);
         return std::vector{xs[0] - body.scalar(int64_t{1}, i64), difference(next, xs[1])};
       });
   return values.size() == 2 ? slice(values[1], axis, 0, max(size - n, 0)) : Value();
@@ -71,8 +71,7 @@ void diff(Call& call) {
   for (const Value& part : parts)
     if (part.dtype() != x.dtype()) call.refuse("prepend", "and append must have the dtype of self");
   if (parts.size() > 1) x = concat(parts, axis);
-  if (is_of_data)
-    return call.returns(differences_of_data(call, x, axis, parts.size() > 1));
+  if (is_of_data) return call.returns(differences_of_data(call, x, axis, parts.size() > 1));
   for (int64_t n = call.number("n", 1); n > 0; --n) {
     const Dim size = x.dim(axis), less = max(size - 1, 0);
     x = difference(slice(x, axis, size - less, size), slice(x, axis, 0, less));

@@ -139,8 +139,9 @@ class Restore {
     for (size_t i = 0; i < tensors.size(); ++i)
       if (loaded_.reference().tensors[i].kind == State::Kind::parameter &&
           version(tensors[i]) != versions_[i])
-        return loaded_.reference().tensors[i].names.empty() ? "a parameter"
-                                                        : loaded_.reference().tensors[i].names[0];
+        return loaded_.reference().tensors[i].names.empty()
+                   ? "a parameter"
+                   : loaded_.reference().tensors[i].names[0];
     return "";
   }
 

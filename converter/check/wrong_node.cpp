@@ -169,8 +169,7 @@ class NodeComparison {
 
  private:
   static constexpr size_t kMostReasons = 3;
-  static constexpr const char* kLevels =
-      "the order of rounding decides levels of";
+  static constexpr const char* kLevels = "the order of rounding decides levels of";
 
   void note_open(const std::string& reason, const NodeRun& run) {
     std::string text = str_cat(reason, " ", run.node->kind, describe_origin(run.node->origin));

@@ -305,7 +305,8 @@ void Interpreter::finish_call(const ScriptNode& node, NodeCall& call) {
         str_cat("the op gives ", static_cast<int64_t>(results.size()),
                 " results where the script expects ", static_cast<int64_t>(node.outputs.size())),
         ""};
-  // append() gives the list that it changes, and an attribute or element may be a list from outside.
+  // append() gives the list that it changes, and an attribute or element may be a list from
+  // outside.
   const auto is_made = [&](const Item& result) {
     if (!result.is_list() && !result.is_dict() && !result.is_object()) return false;
     return node.kind != "prim::GetAttr" &&

@@ -328,7 +328,9 @@ std::vector<std::vector<Activation>> activations_of(Node& n, Cell cell, int dire
 void check_shape(Node& n, int i, const char* name, const Shape& shape) {
   if (!n.has(i)) return;
   const Value v = n.in(i);
-  const auto refuse = [&] { n.refuse(str_cat("input ", name, " is ", v.shape(), ", not ", shape)); };
+  const auto refuse = [&] {
+    n.refuse(str_cat("input ", name, " is ", v.shape(), ", not ", shape));
+  };
   if (v.rank() != static_cast<int>(shape.size())) refuse();
   for (int d = 0; d < v.rank(); ++d) {
     if (v.dim(d) == shape[d]) continue;

@@ -262,10 +262,7 @@ bool wait(NodeCall& call) {
 
 constexpr Row kRows[] = {
     {.op = "prim::RaiseException", .script = {raise}},
-    {.op = "prim::Print",
-     .complex = OnComplex::refused,
-     .script = {print},
-     .passes_grown = true},
+    {.op = "prim::Print", .complex = OnComplex::refused, .script = {print}, .passes_grown = true},
     {.op = "aten::warn", .script = {warning}},
     {.op = "prim::AutogradZero", .script = {nothing}},
     {.op = "prim::annotate", .script = {same_tensor}},

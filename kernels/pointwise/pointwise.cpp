@@ -463,8 +463,7 @@ Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& para
     plan.linear[k] = plan.strides[k] == dense;
     const bool is_single = plan.strides[k] == Sizes(plan.rank, 0);
     plan.number[k] = is_single && !plan.widened[k] && (params.same >> k & 1) != 0;
-    plan.all_direct =
-        plan.all_direct && (plan.number[k] || plan.linear[k]) && !plan.widened[k];
+    plan.all_direct = plan.all_direct && (plan.number[k] || plan.linear[k]) && !plan.widened[k];
   }
   choose_chunk(plan);
   choose_tiles(plan);

@@ -392,8 +392,7 @@ HWY_INLINE void quantize_of(void* y, const void* const* x, int64_t n,
   });
 }
 void quantize(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
-  are_same(params, 1, 2) ? quantize_of<true>(y, x, n, params)
-                         : quantize_of<false>(y, x, n, params);
+  are_same(params, 1, 2) ? quantize_of<true>(y, x, n, params) : quantize_of<false>(y, x, n, params);
 }
 
 template <class A, class B>
@@ -425,8 +424,8 @@ void quantized_sum(void* y, const void* const* x, int64_t n, const PointwisePara
     const V a = floats_of(static_cast<const A*>(x[0]) + i, count),
             b = floats_of(static_cast<const B*>(x[3]) + i, count);
     // The compiler would round a product and a sum of it at once; it leaves those of MulAdd.
-    const V sum = hn::MulAdd(hn::Mul(hn::Sub(a, a_zero), a_scale), one,
-                             hn::Mul(hn::Sub(b, b_zero), b_scale));
+    const V sum =
+        hn::MulAdd(hn::Mul(hn::Sub(a, a_zero), a_scale), one, hn::Mul(hn::Sub(b, b_zero), b_scale));
     store_bytes(limited(hn::Add(hn::Round(quotient_of(sum, scale)), zero)), count, to + i);
   };
 #if defined(HG_SMALL)

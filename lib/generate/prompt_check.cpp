@@ -49,9 +49,9 @@ Status check_prompts(const DecoderSession& decoder, std::span<const std::vector<
     shortest = std::min(shortest, prompt.size());
     // The last token is never an input.
     const auto size = static_cast<int64_t>(prompt.size());
-    HG_CHECK(limit == 0 || options.max_tokens <= limit - size + 1,
-             "generate: prompt ", uint64_t{i}, " of length ", size, " and max_tokens ",
-             options.max_tokens, " exceed the model's ", limit, " positions");
+    HG_CHECK(limit == 0 || options.max_tokens <= limit - size + 1, "generate: prompt ", uint64_t{i},
+             " of length ", size, " and max_tokens ", options.max_tokens, " exceed the model's ",
+             limit, " positions");
   }
   HG_CHECK(longest == shortest || decoder.can_pad(), "generate: prompts have ", uint64_t{shortest},
            " to ", uint64_t{longest},

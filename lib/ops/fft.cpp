@@ -60,8 +60,9 @@ constexpr OpDef kOps[] = {
                    infer_fft<1>),
     // The real parts of the transform of n numbers, of which x has the first n/2 + 1; number k of
     // the others is the conjugate of x_(n-k). Ignores the imaginary parts of x_0 and x_(n/2).
-    row<kInternal>("fft_to_real(x, n: int, dim: int, inverse: bool = false, norm: str = \"none\") -> y",
-                   infer_fft_to_real),
+    row<kInternal>(
+        "fft_to_real(x, n: int, dim: int, inverse: bool = false, norm: str = \"none\") -> y",
+        infer_fft_to_real),
 };
 
 }  // namespace

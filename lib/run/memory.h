@@ -33,9 +33,7 @@ class Memory64 {
   ~Memory64() { release(); }
 
   // Replaces the memory; contents are uninitialized. Returns false if memory is exhausted.
-  bool allocate(const Allocator& allocator, int64_t bytes) {
-    return take(allocator, bytes, false);
-  }
+  bool allocate(const Allocator& allocator, int64_t bytes) { return take(allocator, bytes, false); }
   // The same, but the contents are zeros. Without a host's allocator, pages take memory only when
   // first written.
   bool allocate_zeroed(const Allocator& allocator, int64_t bytes) {

@@ -126,8 +126,7 @@ Status PackedFile::write(const std::string& path, std::vector<PackedEntry> entri
     return std::tie(a.key, a.source) < std::tie(b.key, b.source);
   });
   if (!may_replace(path))
-    return invalid_argument("'", path,
-                            "' is not a file of packed weights; it was left unchanged");
+    return invalid_argument("'", path, "' is not a file of packed weights; it was left unchanged");
   HG_TRY_ASSIGN(Destination file, Destination::open(path));
   const std::string own = identity();
   HG_TRY(file.write(own.data(), own.size()));

@@ -40,12 +40,12 @@ Value jacobian(const Value& y, const Value& x) {
 // The gradients of sum_k u[k] ys[k] are linear in u. Their derivative with respect to u, along the
 // directions, is the result, for any u.
 std::vector<Value> jvp(std::span<const Value> ys, std::span<const Value> wrt,
-                                           std::span<const Value> directions) {
+                       std::span<const Value> directions) {
   if (ys.empty()) return {};
   Graph& g = *ys[0].graph();
   if (wrt.size() != directions.size()) {
-    g.fail(invalid_argument("jvp: there are ", int64_t(wrt.size()),
-                            " values and ", int64_t(directions.size()), " directions"));
+    g.fail(invalid_argument("jvp: there are ", int64_t(wrt.size()), " values and ",
+                            int64_t(directions.size()), " directions"));
     return {};
   }
   std::vector<Value> u;
@@ -57,7 +57,7 @@ std::vector<Value> jvp(std::span<const Value> ys, std::span<const Value> wrt,
 }
 
 std::vector<Value> hvp(const Value& y, std::span<const Value> wrt,
-                                          std::span<const Value> directions) {
+                       std::span<const Value> directions) {
   Graph& g = *y.graph();
   if (y.rank() != 0 || wrt.size() != directions.size()) {
     g.fail(invalid_argument("hvp: '", y.name(), "' has the shape ", y.shape(),

@@ -206,7 +206,7 @@ class Backward {
 }  // namespace
 
 std::vector<Value> grad(std::span<const Value> ys, std::span<const Value> wrt,
-                             std::span<const Value> seeds) {
+                        std::span<const Value> seeds) {
   if (ys.empty()) return {};
   Graph& graph = *ys[0].graph();
   if (!graph.status().ok()) return {};

@@ -96,8 +96,8 @@ class ObjectiveBuilder {
     HG_TRY_ASSIGN(Value y, find_output(loss.output));
     const std::string& name = loss.output.empty() ? graph_.outputs()[0].first : loss.output;
     graph_.set_origin({"", str_cat("the ", to_string(loss.kind), " loss of '", name, "'")});
-    HG_CHECK(is_float(y.dtype()), "loss ", to_string(loss.kind), ": the output '", y.name(), "' is ",
-             y.dtype(), ", not a float");
+    HG_CHECK(is_float(y.dtype()), "loss ", to_string(loss.kind), ": the output '", y.name(),
+             "' is ", y.dtype(), ", not a float");
     if (y.dtype() != f64) y = as_type(y, f32);
     HG_TRY_ASSIGN(Value value, value_of(loss, y));
     if (loss.weight != 1) value = value * loss.weight;

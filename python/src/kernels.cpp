@@ -66,7 +66,7 @@ class LockedKernel {
   }
 
   nb::object grad(const nb::dict& named, const std::vector<std::string>& parameters,
-                       nb::handle output_gradients, nb::handle shape) {
+                  nb::handle output_gradients, nb::handle shape) {
     Given given(kernel_.name(), named);
     BackwardOptions options;
     options.call = call_options(shape);

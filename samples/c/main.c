@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * C99: prints the inputs and outputs of a model, then classifies one digit, drawn as text below, with
- * the model of samples/digits. The scores are written to an array of this program. */
+ * C99: prints the inputs and outputs of a model, then classifies one digit, drawn as text below,
+ * with the model of samples/digits. The scores are written to an array of this program. */
 #include <stdio.h>
 #include <string.h>
 

@@ -472,8 +472,7 @@ static void test_adapters(void) {
   EXPECT_OK(hg_session_create(model, NULL, &session));
   EXPECT_FAILS(HG_INVALID_ARGUMENT, "does not adapt", hg_session_set_adapters(session, both, 1));
   EXPECT_FAILS(HG_INVALID_ARGUMENT, "session is null", hg_session_set_adapters(NULL, both, 1));
-  EXPECT_FAILS(HG_INVALID_ARGUMENT, "generator is null",
-               hg_generator_set_adapters(NULL, both, 1));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "generator is null", hg_generator_set_adapters(NULL, both, 1));
   hg_session_free(session);
   hg_model_free(adapter);
   hg_model_free(model);

@@ -68,8 +68,8 @@ void Svg::lines(std::span<const Point> points, std::string_view stroke, double w
   body_ += "<polyline points=\"";
   for (const Point& p : points)
     body_ += str_cat(&p == points.data() ? "" : " ", number(p.x), ",", number(p.y));
-  body_ += str_cat("\" fill=\"none\" stroke=\"", stroke, "\" stroke-width=\"", number(width),
-                   "\"/>\n");
+  body_ +=
+      str_cat("\" fill=\"none\" stroke=\"", stroke, "\" stroke-width=\"", number(width), "\"/>\n");
 }
 
 void Svg::arrow(std::span<const Point> points, std::string_view stroke) {

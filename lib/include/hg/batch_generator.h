@@ -40,8 +40,7 @@ class BatchGenerator {
   // At most `rows` sequences run at a time. Fails as
   // Generator::create(), and with unsupported if sequences cannot join a batch of the model.
   static Result<BatchGenerator> create(const Model& model, int64_t rows,
-                                       SessionOptions options = {},
-                                       std::optional<DType> past = {});
+                                       SessionOptions options = {}, std::optional<DType> past = {});
   BatchGenerator(BatchGenerator&&) noexcept;
   BatchGenerator& operator=(BatchGenerator&&) noexcept;
   ~BatchGenerator();

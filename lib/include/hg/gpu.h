@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vulkan devices, devices of a Backend (hg/backend.h), and tensors that stay on them. Builds without
-// Vulkan (HG_VULKAN=OFF) have the same functions, which fail with `unsupported`.
+// Vulkan devices, devices of a Backend (hg/backend.h), and tensors that stay on them. Builds
+// without Vulkan (HG_VULKAN=OFF) have the same functions, which fail with `unsupported`.
 #pragma once
 
 #include <cstddef>

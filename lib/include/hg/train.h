@@ -42,10 +42,10 @@ namespace hg {
 // and the result is empty. Gradients are ordinary nodes of the same graph, which can be
 // differentiated again.
 std::vector<Value> grad(std::span<const Value> ys, std::span<const Value> wrt,
-                             std::span<const Value> seeds = {});
+                        std::span<const Value> seeds = {});
 
 inline std::vector<Value> grad(const Value& y, std::initializer_list<Value> wrt,
-                                    const Value& seed = {}) {
+                               const Value& seed = {}) {
   return grad(std::span(&y, 1), std::span(wrt.begin(), wrt.size()), std::span(&seed, 1));
 }
 
@@ -55,11 +55,11 @@ Value jacobian(const Value& y, const Value& x);
 // Jacobian-vector products: for each k, sum_i d ys[k] / d wrt[i] * directions[i], of the type of
 // ys[k]. directions[i] has the type of wrt[i].
 std::vector<Value> jvp(std::span<const Value> ys, std::span<const Value> wrt,
-                                           std::span<const Value> directions);
+                       std::span<const Value> directions);
 // Hessian-vector products: for each i, sum_j d2 y / (d wrt[i] d wrt[j]) * directions[j]. y has rank
 // 0; directions[j] has the type of wrt[j].
 std::vector<Value> hvp(const Value& y, std::span<const Value> wrt,
-                                          std::span<const Value> directions);
+                       std::span<const Value> directions);
 
 // -- Objective ------------------------------------------------------------------------------------
 
@@ -237,7 +237,8 @@ struct TrainOptions {
   // Quantization-aware training: forward passes and evaluate() use the weights that quantize() with
   // these options would make, and gradients pass through the rounding unchanged. The trained model
   // keeps its float weights; quantize() it with the same options. `progress` is not called. Weights
-  // are rounded to the nearest level: options that need samples, and other `rounding`, are rejected.
+  // are rounded to the nearest level: options that need samples, and other `rounding`, are
+  // rejected.
   std::optional<QuantizeOptions> quantize = {};
   AllReduce all_reduce = {};  // default: a single rank
   // Resumes with the moments and counters in the model's file, if an optimizer of the same kind

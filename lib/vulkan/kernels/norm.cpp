@@ -92,8 +92,8 @@ bool accepts_subgroups(const PrepareContext& c) {
 
 template <bool subgroups>
 constexpr KernelDef kernel(std::string_view op, Status (*prepare)(PrepareContext&)) {
-  return kernel_row(op, subgroups ? "subgroups" : "lines",
-                    subgroups ? accepts_subgroups : accepts, prepare);
+  return kernel_row(op, subgroups ? "subgroups" : "lines", subgroups ? accepts_subgroups : accepts,
+                    prepare);
 }
 
 constexpr KernelDef kKernels[] = {

@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* Makes a constraint for hg_generate_options from the rules of a grammar, or from a JSON schema; see
- * hg/text/grammar.h. The tokenizer is that of the model file. Takes as long as decoding the
+/* Makes a constraint for hg_generate_options from the rules of a grammar, or from a JSON schema;
+ * see hg/text/grammar.h. The tokenizer is that of the model file. Takes as long as decoding the
  * vocabulary. Free it with hg_constraint_free(). */
 hg_status* hg_constraint_of_grammar(const hg_model* model, const char* rules,
                                     hg_constraint** constraint) HG_C_CHECKED;
