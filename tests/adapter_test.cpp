@@ -536,10 +536,10 @@ TEST(Adapter, SaysWhatDoesNotFit) {
   EXPECT_EQ(message(must(Model::from_graph(std::move(g))), {{"fc", "embed"}}),
             "adapters: no layer matches 'embed'; 'embed.weight' is read by embedding 'embed'; the "
             "model has 1 linear, matmul and conv with constant weights: 'fc'");
-  EXPECT_EQ(message(base, {{"head"}, 0}), "adapters: the rank is 0, it must be 1 or more");
+  EXPECT_EQ(message(base, {{"head"}, 0}), "adapters: the rank is 0, but must be 1 or more");
   EXPECT_EQ(message(base, {{}}), "adapters: no layers are given");
   EXPECT_EQ(message(base, {{"head"}, 2, NAN}),
-            "adapters: alpha is nan, it must be a finite number");
+            "adapters: alpha is nan, but must be a finite number");
   const Model adapted = must(add_adapter(base, {{"head"}}));
   EXPECT_EQ(
       message(adapted, {{"head"}}),
@@ -554,7 +554,8 @@ TEST(Adapter, SaysWhatDoesNotFit) {
                linear(other.input("x", f32, {1, 8}), other.parameter("fc.weight", f32, {3, 8})));
   const Model of_head[] = {must(take_adapter(adapted))};
   EXPECT_EQ(apply_adapters(must(Model::from_graph(std::move(other))), of_head).status().message(),
-            "adapters: the adapter is for 'head', of which the model has no linear, matmul or conv "
+            "adapters: the adapter is for 'head', but the model has no linear, matmul or conv of "
+            "this name "
             "with constant weights");
 }
 

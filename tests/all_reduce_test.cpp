@@ -373,14 +373,14 @@ TEST(AllReduce, RefusesRanksWithoutAFunction) {
   TrainOptions options;
   options.all_reduce.ranks = 2;
   EXPECT_EQ(Trainer::create(small_network(), options).status().message(),
-            "all_reduce has 2 ranks and no function that begins a sum");
+            "all_reduce has 2 ranks, but no function begin");
   options.all_reduce.ranks = 0;
   EXPECT_EQ(Trainer::create(small_network(), options).status().message(),
-            "all_reduce has 0 ranks, it must be 1 or more");
+            "all_reduce: ranks is 0, but must be 1 or more");
   options.all_reduce.ranks = 1;
   options.all_reduce.bucket_bytes = -1;
   EXPECT_EQ(Trainer::create(small_network(), options).status().message(),
-            "all_reduce has bucket_bytes -1, it must be 0 or more");
+            "all_reduce: bucket_bytes is -1, but must be 0 or more");
 }
 
 }  // namespace

@@ -44,11 +44,11 @@ The model file holds the tokenizer and the stop ids (hg-info lists attached file
 and eos_token_id of generation_config.json. --stop-id adds further stop ids.
 The encoder of an encoder-decoder, such as T5 or Whisper, reads the prompts, or --features. Answers
 begin with --decoder-ids, or with the start ids of generation_config.json.
-With --chat, each prompt is a message of a user. The model's chat template, chat_template.jinja in
+With --chat, each prompt is a message of the user. The model's chat template, chat_template.jinja in
 the model file, turns it into the model's input. Without a prompt, each line of standard input is a
 message, and the model sees the whole conversation.
-The sampler has the order and the definitions of transformers: repetition penalty, temperature,
-top k, top p, min p. Without a temperature, the token with the largest logit is chosen.
+The sampler applies repetition penalty, temperature, top k, top p and min p in this order, as
+transformers does. Without a temperature, it chooses the token with the largest logit.
 
 --json prints an object, or a list of objects if there are several prompts: ids, finish (length or
 stop), prompt_tokens, tokens; prompt_ms and decode_ms, which are the time of the first run and of
@@ -394,8 +394,9 @@ int main(int argc, char** argv) {
            "an adapter from hg-train --lora, once per adapter; several add up");
   line.add("--tokenizer", job.tokenizer, "a tokenizer.json for texts, instead of the model's own");
   line.add("--prompt", job.texts, "a prompt; once per prompt");
-  const auto chat = line.add_flag(
-      "--chat", job.chats, "hold a chat: messages are the prompts, or lines of standard input");
+  const auto chat =
+      line.add_flag("--chat", job.chats,
+                    "hold a chat; the prompts, or lines of standard input, are its messages");
   line.add("--system", job.system, "the system message that begins the chat").needs(chat);
   line.add("--chat-template", job.chat_template,
            "a file with a chat template, instead of the model's own")
@@ -409,19 +410,20 @@ int main(int argc, char** argv) {
   const auto embed =
       line.add_flag("--embed", job.embeds, "print embeddings of the prompts instead of answers")
           .excludes(chat);
-  line.add("--pooling", job.pooling, "of the hidden states of a prompt's tokens")
+  line.add("--pooling", job.pooling, "how the hidden states of a prompt become its embedding")
       .is_one_of({"mean", "last", "first"})
       .needs(embed)
       .shows_default();
-  const auto grammar = line.add("--grammar", job.grammar,
-                                "a file with rules that each answer follows, see hg/text/grammar.h")
-                           .excludes(embed);
-  line.add("--json-schema", job.schema, "a file with a JSON schema that each answer fits")
+  const auto grammar =
+      line.add("--grammar", job.grammar,
+               "a file with rules that each answer must follow; see hg/text/grammar.h")
+          .excludes(embed);
+  line.add("--json-schema", job.schema, "a file with a JSON schema that each answer must fit")
       .excludes(grammar)
       .excludes(embed);
   const auto lookup = line.add("--lookup", job.options.lookup,
-                               "speculative decoding: most tokens proposed per run from earlier "
-                               "text that repeats; the answer is the same")
+                               "speculative decoding: most tokens per run to propose from "
+                               "repetitions in the text; the answer is the same")
                           .is_at_least(1)
                           .excludes(embed);
   const auto draft =
@@ -445,7 +447,7 @@ int main(int argc, char** argv) {
   line.add("--length-penalty", job.options.length_penalty,
            "scores of beams are divided by their length to this power")
       .shows_default();
-  line.add("--early-stopping", job.early_stopping, "ends a beam search, as in transformers")
+  line.add("--early-stopping", job.early_stopping, "when a beam search ends, as in transformers")
       .is_one_of({"no", "yes", "never"})
       .shows_default();
   line.add("--max-tokens", job.options.max_tokens, "new tokens per prompt")

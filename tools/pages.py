@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-OPTION = re.compile(r"^  (-[^ ]+(?:,--?[^ ]+)*)((?: [A-Z][^ ]*)?)((?: \.\.\.)?)(?: +|$)(.*)$")
+OPTION = re.compile(r"^  (-[^ \[]+(?:,--?[^ \[]+)*)(?:\[=TEXT\])?((?: [A-Z][^ ]*)?)((?: \.\.\.)?)(?: +|$)(.*)$")
 
 
 class Help:

@@ -33,7 +33,7 @@ Outcome parse_pair(std::string_view option, const std::string& given, std::strin
                    double& number) {
   const size_t equals = given.rfind('=');
   if (equals == std::string::npos || equals == 0)
-    return usage(option, " ", given, ": expected is PATTERN=NUMBER");
+    return usage(option, " ", given, ": expected PATTERN=NUMBER");
   pattern = given.substr(0, equals);
   const Result<double> value = parse_number(std::string_view(given).substr(equals + 1));
   if (!value.ok()) return usage(option, " ", given, ": ", value.status().message());

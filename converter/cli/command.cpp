@@ -111,11 +111,11 @@ std::string op_table_json() {
 using tools::CommandLine;
 
 constexpr const char* kExamples = R"(
-Write inputs as NAME:DTYPE[SIZES]=LOW..HIGH. NAME is optional: the n-th option without one is for
-the n-th input that no option names. A size given as a name stays open in the file. The optional
-range limits the values used for checking. NEW=NAME:DTYPE[SIZES] and NEW=DTYPE[SIZES] give the input
-a new name in the file. With several entries ENTRY/NAME is an input of one; NAME alone is for each
-entry that has such an input. Each --method, and each file of --entry, is an entry of the output.
+Write inputs as NAME:DTYPE[SIZES]=LOW..HIGH. Options without a NAME describe the inputs
+that no option names, in order. A size given as a name stays open in the file. The optional range
+limits the values used for checking. NEW=NAME:DTYPE[SIZES] and NEW=DTYPE[SIZES] rename the input in
+the file. With several entries, ENTRY/NAME is an input of one entry, and NAME is an input of every
+entry that has it. Each --method, and each file of --entry, becomes an entry of the output.
 
 Examples:
   hg-convert resnet18.pt --input 'x:f32[n,3,224,224]'
@@ -240,15 +240,15 @@ Command parse_command(int argc, const char* const* argv) {
            "default: forward");
   line.add(
       "--entry", entries,
-      "NAME=FILE: instead of MODEL, a file that becomes an entry of the output; weights of equal "
-      "bits are stored once");
+      "NAME=FILE, instead of MODEL: a file that becomes an entry of the output; equal weights are "
+      "stored once");
   line.add("--constant", constants, "a constant non-tensor argument of forward, such as sr=16000");
   line.add("--check-size", check_sizes, "sizes of a symbol to check, such as n=1,4");
   line.add("--dim", dims, "replace a symbol by a number, such as n=2");
   line.add("--loop", loops,
            "an output that is the next run's input, such as cache_out=cache_in or "
-           "'present.{i}.key=past.{i}.key': both become a state, which sessions keep; auto: those "
-           "that their names tell");
+           "'present.{i}.key=past.{i}.key': both become a state, which sessions keep; auto: finds "
+           "them by name");
   const CommandLine::Option capacity =
       line.add("--capacity", job.capacity, "largest size of states of --loop that grow")
           .is_at_least(1);
@@ -263,8 +263,7 @@ Command parse_command(int argc, const char* const* argv) {
                 "reject a model unless the check exercised every branch (exit code 4)");
   line.add_flag(
       "--sandbox", command.sandbox,
-      "read and run the model in a process that has no network, writes no files and reads "
-      "few (Linux)");
+      "read and run the model in a process that cannot use the network or write files (Linux)");
   const CommandLine::Option memory =
       line.add("--sandbox-memory", command.sandbox_memory_mib,
                "address space limit of that process in MiB; default: 4096")

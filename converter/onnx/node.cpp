@@ -95,7 +95,7 @@ Dims Node::terms(int i, const Read& read) const {
   if (given.rank() == 0) return {read(cast(value, i64))};
   const Dim count = given.shape[0];
   if (!count.is_constant())
-    refuse(str_cat(ordinal(i), " has ", count, " elements, of which only data decides the values"),
+    refuse(str_cat(ordinal(i), " has ", count, " elements, whose values depend on data"),
            "give it with --constant NAME=FILE.npy");
   for (int64_t k = 0; k < count.constant(); ++k)
     result.push_back(read(cast(reshape(slice(value, 0, k, k + 1), {}), i64)));

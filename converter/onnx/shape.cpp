@@ -47,7 +47,7 @@ Shape resolved_by_data(Node& n, const Shape& x, bool keeps_zero) {
   Graph& g = n.graph();
   const TensorType type = n.type(1);
   if (type.rank() != 1 || !type.shape[0].is_constant())
-    n.refuse(str_cat("the shape is ", type, ", of which the number of elements must be known"));
+    n.refuse(str_cat("the shape is ", type, ", but its number of elements must be known"));
   const int64_t rank = type.shape[0].constant();
   Value target = cast(n.in(1), i64);
   const Value zero = g.scalar(int64_t{0}, i64), one = g.scalar(int64_t{1}, i64);

@@ -30,7 +30,7 @@ size_t count_of(Node& n, int input) {
   if (const auto known = n.known(input)) return known->elements.size();
   const TensorType type = n.type(input);
   if (type.rank() != 1 || !type.shape[0].is_constant())
-    n.refuse(str_cat("a list is ", type, ", of which the number of elements must be known"));
+    n.refuse(str_cat("a list is ", type, ", but its number of elements must be known"));
   return static_cast<size_t>(type.shape[0].constant());
 }
 
@@ -54,7 +54,7 @@ Dims bounds_of(Node& n, int input, const Dims& sizes, const std::vector<int64_t>
     return result;
   }
   const Dims given = old ? dims_of(n.integers(input == 1 ? "starts" : "ends")) : n.dims(input);
-  if (given.size() != sizes.size()) n.refuse("its starts, ends and axes are not as many");
+  if (given.size() != sizes.size()) n.refuse("its starts, ends and axes differ in length");
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (!given[i].is_constant() && given[i].lower_bound() < 0 && given[i].upper_bound() >= 0 &&
         !is_just_below(given[i], sizes[i], lows[i]))
@@ -74,7 +74,7 @@ void sliced(Node& n) {
   }
   std::vector<int64_t> steps(axes->size(), 1), lows;
   if (n.opset() >= 10 && n.has(4)) steps = n.integers(4);
-  if (steps.size() != axes->size()) n.refuse("its steps and axes are not as many");
+  if (steps.size() != axes->size()) n.refuse("its steps and axes differ in length");
   Dims sizes;
   for (size_t i = 0; i < axes->size(); ++i) {
     if (steps[i] == 0) n.refuse("a step is 0");

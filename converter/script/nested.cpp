@@ -80,7 +80,7 @@ bool encoder_layer(NodeCall& call) {
   const TensorRef src = tensor_at(call, 0);
   const auto nested = src->nested();
   if (!nested) return false;
-  if (call.has("mask")) call.refuse("mask", "goes with no nested tensor");
+  if (call.has("mask")) call.refuse("mask", "is not supported for nested tensors");
   NodeCall::Part part;
   for (int i = 0; i < call.argument_count(); ++i) part.arguments.push_back(call.at(i));
   const auto& names = call.node().argument_names;

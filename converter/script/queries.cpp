@@ -70,8 +70,7 @@ Shape strides_of(NodeCall& call) {
   const auto& tensor = std::get<TensorRef>(call.at(0).value);
   Layout layout = layout_of(call, tensor);
   if (!layout.ones_known)
-    throw Refusal{"the strides of a tensor are asked for of which not all are known",
-                  "ask those of a contiguous clone()"};
+    throw Refusal{"reads strides that are not all known", "read those of a contiguous clone()"};
   return layout.strides;
 }
 

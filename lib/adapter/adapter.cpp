@@ -116,9 +116,9 @@ Result<TensorData> initialized(DType dtype, const Sizes& shape, const init::Rule
 }
 
 Result<Model> with_new_adapter(const Model& model, const AdapterOptions& options) {
-  HG_CHECK(options.rank >= 1, "adapters: the rank is ", options.rank, ", it must be 1 or more");
+  HG_CHECK(options.rank >= 1, "adapters: the rank is ", options.rank, ", but must be 1 or more");
   HG_CHECK(std::isfinite(options.alpha), "adapters: alpha is ", options.alpha,
-           ", it must be a finite number");
+           ", but must be a finite number");
   HG_CHECK(!options.layers.empty(), "adapters: no layers are given");
   std::vector<bool> used(options.layers.size(), false);
   std::vector<std::string> known;  // layers
@@ -251,7 +251,7 @@ Result<Tensors> joined(const std::string& layer, const std::vector<Part>& parts,
 }
 
 Result<Model> with_adapters(const Model& model, std::span<const Model> adapters, int64_t rank) {
-  HG_CHECK(rank >= 0, "adapters: the rank is ", rank, ", it must not be negative");
+  HG_CHECK(rank >= 0, "adapters: the rank is ", rank, ", but must not be negative");
   HG_CHECK(!adapters.empty(), "adapters: none is given");
   HG_TRY_ASSIGN(const Parts parts, collect(adapters));
   std::map<std::string, bool> used;
@@ -278,7 +278,7 @@ Result<Model> with_adapters(const Model& model, std::span<const Model> adapters,
                 }));
   for (const auto& [name, own] : parts)
     HG_CHECK(used.contains(name), "adapters: the adapter is for '", name,
-             "', of which the model has no linear, matmul or conv with constant weights");
+             "', but the model has no linear, matmul or conv of this name with constant weights");
   return made;
 }
 

@@ -116,8 +116,8 @@ class Merger {
                         [&](const auto& assignment) { return assignment.second == b; });
       if (known > 0 && uses[static_cast<size_t>(b)] == known + assigned) continue;
       return unsupported("adapters: ", uses[static_cast<size_t>(b)] - assigned, " nodes read '",
-                         graph_.states()[static_cast<size_t>(states.b)].name, "', ", known,
-                         " of which add it to a layer");
+                         graph_.states()[static_cast<size_t>(states.b)].name, "', but only ", known,
+                         " add it to a layer");
     }
     return {};
   }

@@ -39,7 +39,7 @@ class Lowerer {
     const Block whole = model.type == "Group" ? model : Block(Group{model});
     outermost.group = &whole;
     HG_CHECK(whole.inputs.empty(),
-             "a model takes what its Input blocks say; its group has inputs, the first is '",
+             "a model takes its inputs from Input blocks, but its outermost group has an input '",
              whole.inputs[0].outside, "'");
     std::vector<SummaryRow> rows;
     HG_TRY(lower_group(outermost, rows, 0));

@@ -20,8 +20,8 @@ Result<std::vector<T>> run_recurrent(const Layer::Body& body, const TensorType& 
                                      std::span<const T> given, std::span<const T> weights,
                                      const Call& call) {
   const Layer::Body::Recurrent& r = *body.recurrent;
-  HG_CHECK(x_type.rank() == 3, body.kind, " takes x of ",
-           r.is_batch_first ? "[batch, time, features]" : "[time, batch, features]", ", it is ",
+  HG_CHECK(x_type.rank() == 3, body.kind, ": x must be ",
+           r.is_batch_first ? "[batch, time, features]" : "[time, batch, features]", ", but is ",
            x_type);
   const Dim batch = x_type.shape[r.is_batch_first ? 0 : 1];
   for (size_t k = 0; k < given.size(); ++k) {
@@ -29,7 +29,7 @@ Result<std::vector<T>> run_recurrent(const Layer::Body& body, const TensorType& 
     const Shape wanted = {r.layers * r.directions, batch, r.sizes[static_cast<int>(k)]};
     HG_CHECK(std::equal(is.begin(), is.end(), wanted.begin(), wanted.end(),
                         [](const Dim& a, const Dim& b) { return a == b; }),
-             "an initial state must be ", wanted, ", it is ", is);
+             "an initial state must be ", wanted, ", but is ", is);
   }
   const auto one = [&](std::string_view op, std::vector<T> inputs, NamedAttrs attrs) -> Result<T> {
     HG_TRY_ASSIGN(const std::vector<T> made, call(op, inputs, attrs));

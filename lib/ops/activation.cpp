@@ -149,7 +149,7 @@ Status hardtanh_infer(InferContext& c) {
   if (is_integer(c.in(0).dtype))
     for (std::string_view bound : {"min_val", "max_val"})
       if (const double v = c.attrs().real(bound); !is_whole(v))
-        return c.fail(bound, " must be whole for ", c.in(0).dtype, ", it is ", v);
+        return c.fail(bound, " must be whole for ", c.in(0).dtype, ", but is ", v);
   return {};
 }
 Status hardtanh_expand(ExpandContext& c) {
@@ -216,7 +216,7 @@ Status threshold_infer(InferContext& c) {
   if (is_integer(c.in(0).dtype))
     for (std::string_view name : {"threshold", "value"})
       if (const double v = c.attrs().real(name); !is_whole(v))
-        return c.fail(name, " must be whole for ", c.in(0).dtype, ", it is ", v);
+        return c.fail(name, " must be whole for ", c.in(0).dtype, ", but is ", v);
   return {};
 }
 Status threshold_expand(ExpandContext& c) {

@@ -17,7 +17,7 @@ using namespace term;
 // keys, value_dim]. batch and heads may be missing. heads is a multiple of kv_heads.
 Status attention_infer(InferContext& c) {
   const TensorType &q = c.in(0), &k = c.in(1), &v = c.in(2);
-  if (!is_float(q.dtype)) return c.fail("q must be a float tensor, it is ", q.dtype);
+  if (!is_float(q.dtype)) return c.fail("q must be a float tensor, but is ", q.dtype);
   if (k.dtype != q.dtype || v.dtype != q.dtype)
     return c.fail("q is ", q.dtype, ", k is ", k.dtype, ", v is ", v.dtype);
   const size_t rank = q.shape.size();
@@ -41,7 +41,7 @@ Status attention_infer(InferContext& c) {
   if (given(c, 3)) {
     const TensorType& mask = c.in(3);
     if (mask.dtype != boolean && mask.dtype != q.dtype)
-      return c.fail("mask must be bool or ", q.dtype, ", it is ", mask.dtype);
+      return c.fail("mask must be bool or ", q.dtype, ", but is ", mask.dtype);
     bool spreads = mask.shape.size() <= rank;
     for (size_t i = 0; spreads && i < mask.shape.size(); ++i) {
       const Dim& size = mask.shape[mask.shape.size() - 1 - i];

@@ -44,11 +44,11 @@ Result<Geometry> checked_geometry(const InferContext& c, int dims, bool with_out
     if (!c.require_at_least(g.stride[i], 1))
       return c.fail("stride is ", g.stride[i], ", not positive");
     if (!c.require_at_least(g.padding[i], 0))
-      return c.fail("padding is ", g.padding[i], ", it must not be negative");
+      return c.fail("padding is ", g.padding[i], ", but must not be negative");
     if (!c.require_at_least(g.dilation[i], 1))
       return c.fail("dilation is ", g.dilation[i], ", not positive");
     if (!c.require_at_least(g.output_padding[i], 0))
-      return c.fail("output_padding is ", g.output_padding[i], ", it must not be negative");
+      return c.fail("output_padding is ", g.output_padding[i], ", but must not be negative");
   }
   return read;
 }

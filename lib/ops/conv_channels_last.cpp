@@ -57,7 +57,7 @@ Status conv_dense_channels_last_expand(ExpandContext& c) {
 // The convolution, with its channels moved last.
 Status expand_entry(ExpandContext& c) {
   if (c.in(0).rank() != 4)
-    return invalid_argument("conv_to_channels_last: x must be [n, c, h, w], it is ",
+    return invalid_argument("conv_to_channels_last: x must be [n, c, h, w], but is ",
                             c.in(0).shape());
   NamedAttrs attrs;
   for (const std::string_view name : {"stride", "padding", "dilation", "activation"})

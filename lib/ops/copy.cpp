@@ -68,7 +68,7 @@ Status pad_infer(InferContext& c) {
   const std::span<const Dim> pads = c.attrs().integers("pads");
   const std::string& mode = c.attrs().string("mode");
   if (mode != "constant" && mode != "reflect" && mode != "replicate" && mode != "circular")
-    return c.fail("mode is '", mode, "', known are constant reflect replicate circular");
+    return c.fail("mode is '", mode, "', expected one of constant reflect replicate circular");
   if (pads.size() != 2 * x.shape.size())
     return c.fail("pads has ", int64_t(pads.size()), " numbers, x is ", x.shape);
   if (const double v = c.attrs().real("value"); mode == "constant" && !holds(x.dtype, v))

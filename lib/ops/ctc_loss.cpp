@@ -12,17 +12,17 @@ namespace {
 // lengths: [batch]
 Status check(const InferContext& c, int first) {
   const TensorType &x = c.in(first), &targets = c.in(first + 1);
-  if (!is_float(x.dtype)) return c.fail("log_probs must be a float tensor, it is ", x.dtype);
-  if (x.rank() != 3) return c.fail("log_probs must be [time, batch, classes], it is ", x.shape);
+  if (!is_float(x.dtype)) return c.fail("log_probs must be a float tensor, but is ", x.dtype);
+  if (x.rank() != 3) return c.fail("log_probs must be [time, batch, classes], but is ", x.shape);
   if (targets.rank() != 1 && targets.rank() != 2)
-    return c.fail("targets must be [batch, length] or [all], it is ", targets.shape);
+    return c.fail("targets must be [batch, length] or [all], but is ", targets.shape);
   if (targets.rank() == 2 && !c.require_equal(targets.shape[0], x.shape[1]))
     return c.fail("targets ", targets.shape, " are not for ", x.shape[1], " samples");
   for (int i = first + 1; i < first + 4; ++i)
-    if (c.in(i).dtype != i64) return c.fail("input ", i, " must be i64, it is ", c.in(i).dtype);
+    if (c.in(i).dtype != i64) return c.fail("input ", i, " must be i64, but is ", c.in(i).dtype);
   for (int i = first + 2; i < first + 4; ++i)
     if (c.in(i).rank() != 1 || !c.require_equal(c.in(i).shape[0], x.shape[1]))
-      return c.fail("lengths must be [", x.shape[1], "], they are ", c.in(i).shape);
+      return c.fail("lengths must be [", x.shape[1], "], but are ", c.in(i).shape);
   const Dim blank = c.attrs().integer("blank");
   if (!c.require_at_least(blank, 0) || (blank.is_constant() && x.shape[2].is_constant() &&
                                         blank.constant() >= x.shape[2].constant()))
@@ -39,7 +39,7 @@ Status grad_infer(InferContext& c) {
   HG_TRY(check(c, 1));
   if (!c.require_equal(c.in(0), {c.in(1).dtype, {c.in(1).shape[1]}}))
     return c.fail("dy must be one ", c.in(1).dtype, " for each of ", c.in(1).shape[1],
-                  " samples, it is ", c.in(0));
+                  " samples, but is ", c.in(0));
   c.out(0) = c.in(1);
   return {};
 }

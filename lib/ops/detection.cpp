@@ -15,31 +15,31 @@ bool is_wide(DType dtype) { return dtype == f32 || dtype == f64; }
 
 Status nms_infer(InferContext& c) {
   const TensorType &boxes = c.in(0), &scores = c.in(1);
-  if (!is_float(boxes.dtype)) return c.fail("boxes must be floats, they are ", boxes.dtype);
+  if (!is_float(boxes.dtype)) return c.fail("boxes must be floats, but are ", boxes.dtype);
   if (scores.dtype != boxes.dtype)
     return c.fail("boxes are ", boxes.dtype, ", scores are ", scores.dtype);
   if (boxes.rank() != 2 || !c.require_equal(boxes.shape[1], 4))
-    return c.fail("boxes must be [count, 4], they are ", boxes.shape);
+    return c.fail("boxes must be [count, 4], but are ", boxes.shape);
   if (scores.rank() != 1 || !c.require_equal(scores.shape[0], boxes.shape[0]))
     return c.fail("scores must have one number for each box: they are ", scores.shape,
                   ", boxes are ", boxes.shape);
   if (c.has(2) && (c.in(2).dtype != boxes.dtype || c.in(2).rank() != 0))
-    return c.fail("threshold must be one number of ", boxes.dtype, ", it is ", c.in(2).dtype,
+    return c.fail("threshold must be one number of ", boxes.dtype, ", but is ", c.in(2).dtype,
                   c.in(2).shape);
   if (c.has(3) && (c.in(3).dtype != i64 || c.in(3).rank() != 1 ||
                    !c.require_equal(c.in(3).shape[0], boxes.shape[0])))
-    return c.fail("groups must be one i64 for each box, they are ", c.in(3).dtype, c.in(3).shape);
+    return c.fail("groups must be one i64 for each box, but are ", c.in(3).dtype, c.in(3).shape);
   c.out(0) = {i64, {c.fresh_dim()}};
   return {};
 }
 
 // x: [n, c, h, w], rois: [count, 5]. `h` and `w` are sizes of the result.
 Status check_rois(const InferContext& c, const TensorType& x, const TensorType& rois) {
-  if (!is_wide(x.dtype)) return c.fail("x must be f32 or f64, it is ", x.dtype);
+  if (!is_wide(x.dtype)) return c.fail("x must be f32 or f64, but is ", x.dtype);
   if (rois.dtype != x.dtype) return c.fail("x is ", x.dtype, ", rois are ", rois.dtype);
-  if (x.rank() != 4) return c.fail("x must be [n, c, h, w], it is ", x.shape);
+  if (x.rank() != 4) return c.fail("x must be [n, c, h, w], but is ", x.shape);
   if (rois.rank() != 2 || !c.require_equal(rois.shape[1], 5))
-    return c.fail("rois must be [count, 5], they are ", rois.shape);
+    return c.fail("rois must be [count, 5], but are ", rois.shape);
   const std::span<const Dim> size = c.attrs().integers("output_size");
   if (size.size() != 2 || !c.require_at_least(size[0], 1) || !c.require_at_least(size[1], 1))
     return c.fail("output_size must be two positive numbers");
@@ -149,7 +149,7 @@ Status roi_pool_grad(GradContext& c) {
 // is the area of the kernel.
 Status check_deform(const InferContext& c, const TensorType& x, const TensorType& offset,
                     const TensorType& mask) {
-  if (!is_wide(x.dtype)) return c.fail("x must be f32 or f64, it is ", x.dtype);
+  if (!is_wide(x.dtype)) return c.fail("x must be f32 or f64, but is ", x.dtype);
   if (offset.dtype != x.dtype || mask.dtype != x.dtype)
     return c.fail("x is ", x.dtype, ", offset is ", offset.dtype, ", mask is ", mask.dtype);
   if (x.rank() != 4 || offset.rank() != 4 || mask.rank() != 4)
@@ -198,7 +198,7 @@ Status deform_im2col_grad_infer(InferContext& c) {
   if (dy.dtype != x.dtype || dy.rank() != 3 || !c.require_equal(dy.shape[0], x.shape[0]) ||
       !c.require_equal(dy.shape[1], x.shape[1] * kernel[0] * kernel[1]) ||
       !c.require_equal(dy.shape[2], offset.shape[2] * offset.shape[3]))
-    return c.fail("dy must be [n, c kernel, blocks] of ", x.dtype, ", it is ", dy);
+    return c.fail("dy must be [n, c kernel, blocks] of ", x.dtype, ", but is ", dy);
   for (int i = 0; i < 3; ++i) c.out(i) = c.in(i + 1);
   return {};
 }

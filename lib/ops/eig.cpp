@@ -52,7 +52,7 @@ Status eigvals_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   const bool complex = c.attrs().flag("complex");
   if (x.dtype != f32 && x.dtype != f64)
-    return c.fail("matrices must be f32 or f64, they are ", x.dtype);
+    return c.fail("matrices must be f32 or f64, but are ", x.dtype);
   if (x.rank() < 2 + complex)
     return c.fail("a matrix has at least two dims", complex ? ", and one of pairs" : "",
                   ", this has the shape ", x.shape);
@@ -60,7 +60,7 @@ Status eigvals_infer(InferContext& c) {
     return c.fail("x is ", x, ", but its last dim must hold real and imaginary parts: 2");
   const auto rows = x.shape.end() - 2 - complex;
   if (!c.require_equal(rows[0], rows[1]))
-    return c.fail("the matrices must be square, they have the shape ", x.shape);
+    return c.fail("the matrices must be square, but their shape is ", x.shape);
   c.out(0) = {x.dtype, term::with(Shape(x.shape.begin(), rows), {rows[1], 2})};
   return {};
 }

@@ -14,7 +14,7 @@ inline Status check_activation(const InferContext& c) {
   if (!activation) {
     std::string known;
     for (const std::string_view one : kActivationNames) known += str_cat(" ", one);
-    return c.fail("activation is '", name, "', known are", known);
+    return c.fail("activation is '", name, "', expected one of", known);
   }
   if (activation == Activation::none) return {};
   if (!is_float(c.in(0).dtype))
@@ -26,12 +26,12 @@ inline Status check_activation(const InferContext& c) {
 // The bias and residual of a call whose result has this shape; `channels` is its features.
 inline Status check_added(const InferContext& c, const Dim& channels, const Shape& shape) {
   if (c.has(2) && (c.in(2).rank() != 1 || !c.require_equal(c.in(2).shape[0], channels)))
-    return c.fail("bias must be [", channels, "], it is ", c.in(2).shape);
+    return c.fail("bias must be [", channels, "], but is ", c.in(2).shape);
   if (!c.has(3)) return {};
   bool same = c.in(3).shape.size() == shape.size();
   for (size_t i = 0; same && i < shape.size(); ++i)
     same = c.require_equal(c.in(3).shape[i], shape[i]);
-  return same ? Status() : c.fail("residual must be ", shape, ", it is ", c.in(3).shape);
+  return same ? Status() : c.fail("residual must be ", shape, ", but is ", c.in(3).shape);
 }
 
 // For a node whose activation infer has checked.

@@ -14,11 +14,11 @@ namespace {
 Status grouped_mm_infer(InferContext& c) {
   const TensorType &a = c.in(0), &b = c.in(1), &ends = c.in(2);
   if (a.dtype != b.dtype || !is_float(a.dtype))
-    return c.fail("both matrices must have one float dtype, they are ", a.dtype, " and ", b.dtype);
+    return c.fail("both matrices must have one float dtype, but are ", a.dtype, " and ", b.dtype);
   if (a.rank() != 2 || (b.rank() != 2 && b.rank() != 3))
     return c.fail("a must have 2 dims and b 2 or 3: a is ", a.shape, ", b is ", b.shape);
   if (ends.dtype != i64 || ends.rank() != 1)
-    return c.fail("ends must be i64[groups], it is ", ends);
+    return c.fail("ends must be i64[groups], but is ", ends);
   if (!c.require_equal(a.shape[1], b.shape[b.shape.size() - 2]))
     return c.fail("inner sizes differ: a is ", a.shape, ", b is ", b.shape);
   if (b.rank() == 3 && !c.require_equal(b.shape[0], ends.shape[0]))

@@ -22,7 +22,7 @@ Status resized(InferContext& c, std::string_view attribute) {
   const TensorType& x = c.in(0);
   const int dims = x.rank() - 2;
   if (dims < 1 || dims > 3)
-    return c.fail("x must be [n, c, spatial...] with one to three spatial dims, it is ", x.shape);
+    return c.fail("x must be [n, c, spatial...] with one to three spatial dims, but is ", x.shape);
   const std::string& mode = c.attrs().string("mode");
   const bool nearest = one_of(mode, {"nearest", "nearest-exact"});
   if (!nearest && !(mode == "linear" && dims == 1) && !(mode == "trilinear" && dims == 3) &&
@@ -49,7 +49,7 @@ Status resized(InferContext& c, std::string_view attribute) {
 }
 Status interpolate_infer(InferContext& c) { return resized(c, "size"); }
 Status interpolate_grad_infer(InferContext& c) {
-  if (!is_float(c.in(0).dtype)) return c.fail("dy must be a float tensor, it is ", c.in(0).dtype);
+  if (!is_float(c.in(0).dtype)) return c.fail("dy must be a float tensor, but is ", c.in(0).dtype);
   return resized(c, "input_size");
 }
 
@@ -67,7 +67,7 @@ Status interpolate_grad_grad(GradContext& c) { return other_way(c, "interpolate"
 // x: [n, c, h, w], grid: [n, h', w', 2]; or x: [n, c, d, h, w], grid: [n, d', h', w', 3]
 Status check_grid(const InferContext& c, const TensorType& x, const TensorType& grid) {
   const int dims = x.rank() - 2;
-  if (!is_float(x.dtype)) return c.fail("x must be a float tensor, it is ", x.dtype);
+  if (!is_float(x.dtype)) return c.fail("x must be a float tensor, but is ", x.dtype);
   if (grid.dtype != x.dtype) return c.fail("x is ", x.dtype, ", grid is ", grid.dtype);
   if ((dims != 2 && dims != 3) || grid.rank() != x.rank() ||
       !c.require_equal(grid.shape.back(), Dim(dims)) || !c.require_equal(grid.shape[0], x.shape[0]))
@@ -80,7 +80,7 @@ Status check_grid(const InferContext& c, const TensorType& x, const TensorType& 
     return c.fail("mode '", mode, "' is not defined for ", dims, " spatial dims");
   const std::string& padding = c.attrs().string("padding_mode");
   if (!one_of(padding, {"zeros", "border", "reflection"}))
-    return c.fail("padding_mode is '", padding, "', known are zeros border reflection");
+    return c.fail("padding_mode is '", padding, "', expected one of zeros border reflection");
   return {};
 }
 
@@ -102,7 +102,7 @@ Status grid_sample_grad_infer(InferContext& c) {
   HG_TRY(check_grid(c, c.in(1), c.in(2)));
   const TensorType sampled = {c.in(1).dtype, sampled_shape(c.in(1), c.in(2))};
   if (!c.require_equal(c.in(0), sampled))
-    return c.fail("dy is ", c.in(0), ", it must be ", sampled);
+    return c.fail("dy is ", c.in(0), ", but must be ", sampled);
   c.out(0) = c.in(1);
   c.out(1) = c.in(2);
   return {};
@@ -149,8 +149,8 @@ Status blocks_of(const InferContext& c, std::span<const Dim> size, Blocks& block
 
 Status im2col_infer(InferContext& c) {
   const TensorType& x = c.in(0);
-  if (x.rank() != 4) return c.fail("x must be [n, c, h, w], it is ", x.shape);
-  if (!is_float(x.dtype)) return c.fail("x must be a float tensor, it is ", x.dtype);
+  if (x.rank() != 4) return c.fail("x must be [n, c, h, w], but is ", x.shape);
+  if (!is_float(x.dtype)) return c.fail("x must be a float tensor, but is ", x.dtype);
   Blocks b;
   HG_TRY(blocks_of(c, std::span(x.shape).subspan(2), b));
   c.out(0) = {x.dtype,
@@ -160,8 +160,8 @@ Status im2col_infer(InferContext& c) {
 
 Status col2im_infer(InferContext& c) {
   const TensorType& x = c.in(0);
-  if (x.rank() != 3) return c.fail("x must be [n, c * kernel, blocks], it is ", x.shape);
-  if (!is_float(x.dtype)) return c.fail("x must be a float tensor, it is ", x.dtype);
+  if (x.rank() != 3) return c.fail("x must be [n, c * kernel, blocks], but is ", x.shape);
+  if (!is_float(x.dtype)) return c.fail("x must be a float tensor, but is ", x.dtype);
   Result<Dims> size = per_dim(c.attrs(), "output_size", 2);
   if (!size.ok()) return c.fail(size.status().message());
   Blocks b;

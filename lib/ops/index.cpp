@@ -12,7 +12,7 @@ namespace {
 using namespace term;
 
 Status check_indices(const InferContext& c, int i) {
-  if (c.in(i).dtype != i64) return c.fail("indices must be i64, they are ", c.in(i).dtype);
+  if (c.in(i).dtype != i64) return c.fail("indices must be i64, but are ", c.in(i).dtype);
   return {};
 }
 
@@ -44,7 +44,7 @@ Status gather_grad(GradContext& c) {
 Status index_select_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   HG_TRY(check_indices(c, 1));
-  if (c.in(1).rank() != 1) return c.fail("index must have one dim, it is ", c.in(1).shape);
+  if (c.in(1).rank() != 1) return c.fail("index must have one dim, but is ", c.in(1).shape);
   if (x.rank() == 0) return c.fail("x has no dims");
   HG_TRY_ASSIGN(const int dim, c.axis("dim", x.rank()));
   c.out(0) = x;
@@ -63,7 +63,7 @@ Status index_select_grad(GradContext& c) {
 Status embedding_infer(InferContext& c) {
   const TensorType& weight = c.in(0);
   HG_TRY(check_indices(c, 1));
-  if (weight.rank() != 2) return c.fail("weight must have two dims, it is ", weight.shape);
+  if (weight.rank() != 2) return c.fail("weight must have two dims, but is ", weight.shape);
   const Dim padding = c.attrs().integer("padding_idx");
   if (!padding.is_constant()) return c.fail("padding_idx is ", padding, ", but must be a number");
   c.out(0) = {weight.dtype, c.in(1).shape};
@@ -155,7 +155,7 @@ Status index_put_infer(InferContext& c) {
   const Shape want = indexed_shape(c, 2);
   bool same = want.size() == values.shape.size();
   for (size_t d = 0; same && d < want.size(); ++d) same = c.require_equal(want[d], values.shape[d]);
-  if (!same) return c.fail("values must be ", want, ", they are ", values.shape);
+  if (!same) return c.fail("values must be ", want, ", but are ", values.shape);
   c.out(0) = c.in(0);
   return {};
 }
@@ -199,7 +199,7 @@ Status nonzero_infer(InferContext& c) {
 // repeats: [n]; y contains i repeats[i] times
 Status repeat_interleave_infer(InferContext& c) {
   HG_TRY(check_indices(c, 0));
-  if (c.in(0).rank() != 1) return c.fail("repeats must have one dim, they are ", c.in(0).shape);
+  if (c.in(0).rank() != 1) return c.fail("repeats must have one dim, but are ", c.in(0).shape);
   c.out(0) = {i64, {c.fresh_dim()}};
   return {};
 }

@@ -21,15 +21,15 @@ bool is_list_of(const InferContext& c, const TensorType& t, const Dim& size) {
 Status infer_result(InferContext& c, int bias, const Dim& size, Shape shape) {
   const int scale = bias + 1, zero = bias + 2;
   if (given(c, bias) && (c.in(bias).dtype != i32 || !is_list_of(c, c.in(bias), size)))
-    return c.fail("bias must be i32[", size, "], it is ", c.in(bias));
+    return c.fail("bias must be i32[", size, "], but is ", c.in(bias));
   if (given(c, scale) &&
       (c.in(scale).dtype != f32 || (!is_one(c.in(scale)) && !is_list_of(c, c.in(scale), size))))
-    return c.fail("scale must be f32 and one number or [", size, "], it is ", c.in(scale));
+    return c.fail("scale must be f32 and one number or [", size, "], but is ", c.in(scale));
   DType dtype = given(c, scale) ? f32 : i32;
   if (given(c, zero)) {
     if (!given(c, scale)) return c.fail("the result has a zero point, but no scale");
     if (!is_byte(c.in(zero).dtype) || !is_one(c.in(zero)))
-      return c.fail("the result's zero point must be one number of u8 or i8, it is ", c.in(zero));
+      return c.fail("the result's zero point must be one number of u8 or i8, but is ", c.in(zero));
     dtype = c.in(zero).dtype;
   }
   c.out(0) = {dtype, std::move(shape)};
@@ -56,7 +56,7 @@ bool fits_zero(const InferContext& c, int i, int dim) {
 Status matmul_integer_infer(InferContext& c) {
   const TensorType &a = c.in(0), &b = c.in(1);
   if (!is_byte(a.dtype) || !is_byte(b.dtype))
-    return c.fail("a and b must be u8 or i8, they are ", a.dtype, " and ", b.dtype);
+    return c.fail("a and b must be u8 or i8, but are ", a.dtype, " and ", b.dtype);
   if (a.rank() < 2 || b.rank() < 2)
     return c.fail("both tensors need at least two dims: a is ", a.shape, ", b is ", b.shape);
   if (!c.require_equal(a.shape.back(), b.shape[b.shape.size() - 2]))
@@ -80,7 +80,7 @@ Status conv_integer_infer(InferContext& c) {
   const TensorType &x = c.in(0), &weight = c.in(1);
   const int dims = x.rank() - 2;
   if (!is_byte(x.dtype) || !is_byte(weight.dtype))
-    return c.fail("x and weight must be u8 or i8, they are ", x.dtype, " and ", weight.dtype);
+    return c.fail("x and weight must be u8 or i8, but are ", x.dtype, " and ", weight.dtype);
   if (dims < 1 || dims > 3 || weight.rank() != x.rank())
     return c.fail("x must be [n, c, spatial...] with one to three spatial dims and weight [out, ",
                   "c / groups, kernel...]: x is ", x.shape, ", weight is ", weight.shape);
@@ -118,7 +118,7 @@ Status conv_integer_infer(InferContext& c) {
     if (!c.require_at_least(dilation[i], 1))
       return c.fail("dilation is ", dilation[i], ", not positive");
     if (!c.require_at_least(begin, 0) || !c.require_at_least(end, 0))
-      return c.fail("padding is ", begin, " and ", end, ", it must not be negative");
+      return c.fail("padding is ", begin, " and ", end, ", but must not be negative");
     const Dim whole = size + begin + end;
     const Dim room = whole - dilation[i] * (kernel - 1) - 1;
     if (!c.require_at_least(room, 0))

@@ -21,7 +21,7 @@ Status finish(ExpandContext& c, const Value& loss) {
   else if (reduction == "none")
     c.set_out(0, loss);
   else
-    return invalid_argument("reduction is '", reduction, "', known are none mean sum");
+    return invalid_argument("reduction is '", reduction, "', expected one of none mean sum");
   return {};
 }
 
@@ -35,7 +35,7 @@ Status expect(ExpandContext& c, const Real& number, std::string_view op, double 
   }
   const double n = number.known();
   if (op == "ge" ? n >= bound : op == "gt" ? n > bound : n <= bound) return {};
-  return invalid_argument(text, ", it is ", n);
+  return invalid_argument(text, ", but is ", n);
 }
 
 // (x - target)^2
@@ -116,7 +116,7 @@ Status read_targets(ExpandContext& c, std::string_view op, Targets& t) {
     if (!guard_equal(c, target.dim(i), t.x.dim(i == 0 ? 0 : i + 1)))
       return invalid_argument(op, ": x is ", c.in(0).shape(), ", target is ", c.in(1).shape());
   if (!is_integer(target.dtype()))
-    return invalid_argument(op, ": target must be integers, it is ", target.dtype());
+    return invalid_argument(op, ": target must be integers, but is ", target.dtype());
   const Dim ignored = c.attrs().integer("ignore_index");
   if (!ignored.is_constant())
     return invalid_argument(op, ": ignore_index is ", ignored, ", but must be a number");
@@ -193,7 +193,7 @@ Status soft_cross_entropy(ExpandContext& c, const Real& smoothing) {
   else if (reduction == "mean")
     c.set_out(0, -hg::mean(terms, {}) * classes);
   else
-    return invalid_argument("reduction is '", reduction, "', known are none mean sum");
+    return invalid_argument("reduction is '", reduction, "', expected one of none mean sum");
   return {};
 }
 
@@ -302,7 +302,7 @@ Status multi_margin(ExpandContext& c) {
   const bool single = x.rank() <= 1;
   const Dim classes = x.rank() == 0 ? Dim(1) : x.dim(-1);
   if (x.rank() > 2 || !classes.is_constant())
-    return unsupported("multi_margin_loss: x must be [n, classes], it is ", x.shape());
+    return unsupported("multi_margin_loss: x must be [n, classes], but is ", x.shape());
   const double p = c.attrs().real("p");
   if (p != 1 && p != 2) return invalid_argument("multi_margin_loss: p is ", p, ", not 1 or 2");
   if (single) x = term::reshape(x, {Dim(1), classes});
@@ -336,7 +336,7 @@ Status multilabel_margin(ExpandContext& c) {
   const bool single = x.rank() <= 1;
   const Dim classes = x.rank() == 0 ? Dim(1) : x.dim(-1);
   if (x.rank() > 2 || !classes.is_constant())
-    return unsupported("multilabel_margin_loss: x must be [n, classes], it is ", x.shape());
+    return unsupported("multilabel_margin_loss: x must be [n, classes], but is ", x.shape());
   const Shape pairs = {single ? Dim(1) : x.dim(0), classes};
   x = term::reshape(x, pairs);
   target = term::reshape(target, pairs);

@@ -20,7 +20,7 @@ Status check_weight(InferContext& c, const TensorType& levels, const TensorType&
   const Dim group = c.attrs().integer("group");
   if (!packing) return c.fail("packing is '", c.attrs().string("packing"), "'");
   if (levels.dtype != i8 || scales.dtype != f32)
-    return c.fail("levels must be i8 and scales f32, they are ", levels.dtype, " and ",
+    return c.fail("levels must be i8 and scales f32, but are ", levels.dtype, " and ",
                   scales.dtype);
   if (levels.rank() != 2 || scales.rank() != 2)
     return c.fail("levels and scales must have 2 dims: levels are ", levels.shape, ", scales ",
@@ -41,7 +41,7 @@ Status check_weight(InferContext& c, const TensorType& levels, const TensorType&
 // f32, as scales, or none.
 Status check_offsets(InferContext& c, int input, const TensorType& scales) {
   if (given(c, input) && !c.require_equal(c.in(input), {f32, scales.shape}))
-    return c.fail("offsets must be f32", scales.shape, ", they are ", c.in(input));
+    return c.fail("offsets must be f32", scales.shape, ", but are ", c.in(input));
   return {};
 }
 
@@ -49,17 +49,17 @@ Status check_offsets(InferContext& c, int input, const TensorType& scales) {
 Status quantized_linear_infer(InferContext& c) {
   HG_TRY(check_activation(c));
   const TensorType &x = c.in(0), &scales = c.in(2);
-  if (x.dtype != f32 || x.rank() < 1) return c.fail("x must be f32[..., k], it is ", x);
+  if (x.dtype != f32 || x.rank() < 1) return c.fail("x must be f32[..., k], but is ", x);
   HG_TRY(check_weight(c, c.in(1), scales, x.shape.back()));
   const Dim& n = scales.shape[0];
   HG_TRY(check_offsets(c, 3, scales));
   if (given(c, 4) &&
       (c.in(4).dtype != f32 || c.in(4).rank() != 1 || !c.require_equal(c.in(4).shape[0], n)))
-    return c.fail("bias must be f32[", n, "], it is ", c.in(4));
+    return c.fail("bias must be f32[", n, "], but is ", c.in(4));
   Shape shape = x.shape;
   shape.back() = n;
   if (given(c, 5) && (c.in(5).rank() != x.rank() || !c.require_equal(c.in(5), {f32, shape})))
-    return c.fail("residual must be f32", shape, ", it is ", c.in(5));
+    return c.fail("residual must be f32", shape, ", but is ", c.in(5));
   c.out(0) = {f32, std::move(shape)};
   return {};
 }
@@ -113,7 +113,7 @@ Status quantized_linear_expand(ExpandContext& c) {
 // x: [..., n], a weight [n, width], offsets: as scales; y: [..., width]
 Status quantized_matmul_infer(InferContext& c) {
   const TensorType &x = c.in(0), &scales = c.in(2);
-  if (x.dtype != f32 || x.rank() < 1) return c.fail("x must be f32[..., n], it is ", x);
+  if (x.dtype != f32 || x.rank() < 1) return c.fail("x must be f32[..., n], but is ", x);
   const Dim width = c.attrs().integer("width");
   HG_TRY(check_weight(c, c.in(1), scales, width));
   HG_TRY(check_offsets(c, 3, scales));
@@ -142,7 +142,7 @@ Status quantized_embedding_infer(InferContext& c) {
   const Dim width = c.attrs().integer("width");
   HG_TRY(check_weight(c, c.in(0), c.in(1), width));
   HG_TRY(check_offsets(c, 3, c.in(1)));
-  if (c.in(2).dtype != i64) return c.fail("indices must be i64, they are ", c.in(2).dtype);
+  if (c.in(2).dtype != i64) return c.fail("indices must be i64, but are ", c.in(2).dtype);
   c.out(0) = {f32, c.in(2).shape};
   c.out(0).shape.push_back(width);
   return {};

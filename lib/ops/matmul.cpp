@@ -137,7 +137,7 @@ Status cdist_infer(InferContext& c) {
   const TensorType& a = c.in(0);
   const TensorType& b = c.in(1);
   if (a.dtype != b.dtype || !is_float(a.dtype))
-    return c.fail("both tensors must have one float dtype, they are ", a.dtype, " and ", b.dtype);
+    return c.fail("both tensors must have one float dtype, but are ", a.dtype, " and ", b.dtype);
   if (a.rank() < 2 || b.rank() < 2)
     return c.fail("both tensors need two dims or more: a is ", a.shape, ", b is ", b.shape);
   if (!c.require_equal(a.shape.back(), b.shape.back()))

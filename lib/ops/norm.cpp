@@ -12,7 +12,7 @@ namespace {
 using namespace term;
 
 Status softmax_infer(InferContext& c) {
-  if (!is_float(c.in(0).dtype)) return c.fail("x must be a float tensor, it is ", c.in(0).dtype);
+  if (!is_float(c.in(0).dtype)) return c.fail("x must be a float tensor, but is ", c.in(0).dtype);
   HG_TRY(c.axis("dim", c.in(0).rank()).status());
   c.out(0) = c.in(0);
   return {};
@@ -41,14 +41,14 @@ Status log_softmax_grad(GradContext& c) {
 // If given, weight and bias must have x's dtype and the shape `want`.
 Status check_affine(const InferContext& c, int first, int last, const Shape& want) {
   const TensorType& x = c.in(0);
-  if (!is_float(x.dtype)) return c.fail("x must be a float tensor, it is ", x.dtype);
+  if (!is_float(x.dtype)) return c.fail("x must be a float tensor, but is ", x.dtype);
   for (int i = first; i <= last; ++i) {
     if (!given(c, i)) continue;
     const TensorType& t = c.in(i);
     if (t.dtype != x.dtype) return c.fail("x is ", x.dtype, ", input ", i, " is ", t.dtype);
     bool same = t.shape.size() == want.size();
     for (size_t k = 0; same && k < want.size(); ++k) same = c.require_equal(t.shape[k], want[k]);
-    if (!same) return c.fail("input ", i, " must be ", want, ", it is ", t.shape);
+    if (!same) return c.fail("input ", i, " must be ", want, ", but is ", t.shape);
   }
   return {};
 }
@@ -125,7 +125,7 @@ Value per_channel(const Value& v, int rank) {
 
 Status group_norm_infer(InferContext& c) {
   const Shape& shape = c.in(0).shape;
-  if (shape.size() < 2) return c.fail("x must be [n, c, ...], it is ", shape);
+  if (shape.size() < 2) return c.fail("x must be [n, c, ...], but is ", shape);
   const Dim groups = c.attrs().integer("groups");
   if (!c.require_at_least(groups, 1)) return c.fail("groups is ", groups, ", not positive");
   if (shape[1].is_constant() && groups.is_constant() &&
@@ -152,7 +152,7 @@ Status group_norm_expand(ExpandContext& c) {
 
 Status batch_norm_infer(InferContext& c) {
   const Shape& shape = c.in(0).shape;
-  if (shape.size() < 2) return c.fail("x must be [n, c, ...], it is ", shape);
+  if (shape.size() < 2) return c.fail("x must be [n, c, ...], but is ", shape);
   if (!c.attrs().flag("training") && !(given(c, 3) && given(c, 4)))
     return c.fail("running_mean and running_var are needed outside of training");
   if (given(c, 3) != given(c, 4))

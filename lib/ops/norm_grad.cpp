@@ -15,10 +15,10 @@ using namespace term;
 // x, weight?, dy -> dx, dweight, dbias
 Status infer_with(InferContext& c, Shape affine) {
   const TensorType& x = c.in(0);
-  if (!is_float(x.dtype)) return c.fail("x must be a float tensor, it is ", x.dtype);
+  if (!is_float(x.dtype)) return c.fail("x must be a float tensor, but is ", x.dtype);
   if (!c.require_equal(c.in(2), x)) return c.fail("x is ", x, ", dy is ", c.in(2));
   if (c.has(1) && !c.require_equal(c.in(1), {x.dtype, affine}))
-    return c.fail("weight must be ", TensorType{x.dtype, affine}, ", it is ", c.in(1));
+    return c.fail("weight must be ", TensorType{x.dtype, affine}, ", but is ", c.in(1));
   c.out(0) = x;
   c.out(1) = c.out(2) = {x.dtype, std::move(affine)};
   return {};
@@ -37,7 +37,7 @@ Status layer_norm_grad_infer(InferContext& c) {
 }
 
 Status batch_norm_grad_infer(InferContext& c) {
-  if (c.in(0).rank() < 2) return c.fail("x must be [n, c, ...], it is ", c.in(0).shape);
+  if (c.in(0).rank() < 2) return c.fail("x must be [n, c, ...], but is ", c.in(0).shape);
   return infer_with(c, {c.in(0).shape[1]});
 }
 

@@ -22,7 +22,7 @@ Status infer_broadcast(InferContext& c, DType dtype) {
 namespace {
 
 Status infer_unary(InferContext& c, bool allowed, std::string_view wanted) {
-  if (!allowed) return c.fail("x must be ", wanted, ", it is ", c.in(0).dtype);
+  if (!allowed) return c.fail("x must be ", wanted, ", but is ", c.in(0).dtype);
   c.out(0) = c.in(0);
   return {};
 }
@@ -84,7 +84,7 @@ Status cast_grad(GradContext& c) {
 }
 
 Status where_infer(InferContext& c) {
-  if (c.in(0).dtype != boolean) return c.fail("condition must be bool, it is ", c.in(0).dtype);
+  if (c.in(0).dtype != boolean) return c.fail("condition must be bool, but is ", c.in(0).dtype);
   if (c.in(1).dtype != c.in(2).dtype)
     return c.fail("a is ", c.in(1).dtype, ", b is ", c.in(2).dtype);
   return infer_broadcast(c, c.in(1).dtype);
@@ -159,7 +159,7 @@ Status lerp_expand(ExpandContext& c) {
 }
 
 Status to_integer_infer(InferContext& c) {
-  if (!is_float(c.in(0).dtype)) return c.fail("x must be floats, it is ", c.in(0).dtype);
+  if (!is_float(c.in(0).dtype)) return c.fail("x must be floats, but is ", c.in(0).dtype);
   c.out(0) = {i64, c.in(0).shape};
   return {};
 }

@@ -14,7 +14,7 @@ Status check_images(const InferContext& c) {
   const TensorType& x = c.in(0);
   if (x.dtype == boolean) return c.fail("pooling of bool tensors is not defined");
   if (x.rank() < 3 || x.rank() > 5)
-    return c.fail("x must be [n, c, spatial...] with one to three spatial dims, it is ", x.shape);
+    return c.fail("x must be [n, c, spatial...] with one to three spatial dims, but is ", x.shape);
   return {};
 }
 
@@ -106,9 +106,9 @@ Status max_pool_grad(GradContext& c) {
 
 Status max_pool_grad_infer(InferContext& c) {
   HG_TRY(max_pool_infer(c));
-  if (!is_float(c.in(0).dtype)) return c.fail("x must be a float tensor, it is ", c.in(0).dtype);
+  if (!is_float(c.in(0).dtype)) return c.fail("x must be a float tensor, but is ", c.in(0).dtype);
   if (!c.require_equal(c.out(0), c.in(1)))
-    return c.fail("dy must be the gradient of ", c.out(0), ", it is ", c.in(1));
+    return c.fail("dy must be the gradient of ", c.out(0), ", but is ", c.in(1));
   c.out(0) = c.in(0);
   return {};
 }
@@ -133,7 +133,7 @@ Status max_pool_with_indices_expand_to_values(ExpandContext& c) {
 }
 
 Status check_float(const InferContext& c) {
-  if (!is_float(c.in(0).dtype)) return c.fail("x must be a float tensor, it is ", c.in(0).dtype);
+  if (!is_float(c.in(0).dtype)) return c.fail("x must be a float tensor, but is ", c.in(0).dtype);
   return {};
 }
 

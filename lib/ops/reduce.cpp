@@ -81,7 +81,7 @@ Status infer_total(InferContext& c) {
   return infer_dims(c, is_float(c.in(0).dtype) ? c.in(0).dtype : i64);
 }
 Status infer_floats(InferContext& c) {
-  if (!is_float(c.in(0).dtype)) return c.fail("x must be floats, it is ", c.in(0).dtype);
+  if (!is_float(c.in(0).dtype)) return c.fail("x must be floats, but is ", c.in(0).dtype);
   return infer_dims(c, c.in(0).dtype);
 }
 Status infer_extreme(InferContext& c) {

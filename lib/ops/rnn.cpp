@@ -12,7 +12,7 @@ namespace {
 // bias_hh: [count * hidden]
 Status check_scan(const InferContext& c, int count, int weight, int bias, Dim& hidden) {
   const TensorType &gates = c.in(0), &h0 = c.in(1), &w = c.in(weight);
-  if (!is_float(gates.dtype)) return c.fail("gates must be a float tensor, it is ", gates.dtype);
+  if (!is_float(gates.dtype)) return c.fail("gates must be a float tensor, but is ", gates.dtype);
   for (int i = 1; i < c.input_count(); ++i)
     if (c.has(i) && c.in(i).dtype != gates.dtype)
       return c.fail("gates is ", gates.dtype, ", input ", i, " is ", c.in(i).dtype);
@@ -29,7 +29,7 @@ Status check_scan(const InferContext& c, int count, int weight, int bias, Dim& h
     return c.fail("gates is ", gates.shape, ", but must be [time, batch, ", count, " hidden]");
   if (given(c, bias) &&
       (c.in(bias).rank() != 1 || !c.require_equal(c.in(bias).shape[0], gates.shape[2])))
-    return c.fail("bias_hh must be [", gates.shape[2], "], it is ", c.in(bias).shape);
+    return c.fail("bias_hh must be [", gates.shape[2], "], but is ", c.in(bias).shape);
   return {};
 }
 
@@ -45,14 +45,14 @@ Status lstm_infer(InferContext& c) {
   const TensorType& c0 = c.in(2);
   if (c0.rank() != 2 || !c.require_equal(c0.shape[1], hidden) ||
       !c.require_equal(c0.shape[0], c.in(1).shape[0]))
-    return c.fail("c0 must be [batch, ", hidden, "], it is ", c0.shape);
+    return c.fail("c0 must be [batch, ", hidden, "], but is ", c0.shape);
   if (given(c, 5)) {
     const TensorType& p = c.in(5);
     if (p.rank() != 2 || !c.require_equal(p.shape[0], c.in(1).shape[1]) ||
         !c.require_equal(p.shape[1], hidden))
-      return c.fail("weight_hr must be [", c.in(1).shape[1], ", ", hidden, "], it is ", p.shape);
+      return c.fail("weight_hr must be [", c.in(1).shape[1], ", ", hidden, "], but is ", p.shape);
   } else if (!c.require_equal(hidden, c.in(1).shape[1])) {
-    return c.fail("h0 must be [batch, ", hidden, "], it is ", c.in(1).shape);
+    return c.fail("h0 must be [batch, ", hidden, "], but is ", c.in(1).shape);
   }
   set_scan_types(c);
   c.out(2) = c0;
@@ -62,7 +62,7 @@ Status gru_infer(InferContext& c) {
   Dim hidden;
   HG_TRY(check_scan(c, 3, 2, 3, hidden));
   if (!c.require_equal(hidden, c.in(1).shape[1]))
-    return c.fail("h0 must be [batch, ", hidden, "], it is ", c.in(1).shape);
+    return c.fail("h0 must be [batch, ", hidden, "], but is ", c.in(1).shape);
   set_scan_types(c);
   return {};
 }
@@ -70,10 +70,9 @@ Status rnn_infer(InferContext& c) {
   Dim hidden;
   HG_TRY(check_scan(c, 1, 2, 3, hidden));
   const std::string& f = c.attrs().string("nonlinearity");
-  if (f != "tanh" && f != "relu")
-    return c.fail("nonlinearity is '", f, "', known are tanh and relu");
+  if (f != "tanh" && f != "relu") return c.fail("nonlinearity is '", f, "', expected tanh or relu");
   if (!c.require_equal(hidden, c.in(1).shape[1]))
-    return c.fail("h0 must be [batch, ", hidden, "], it is ", c.in(1).shape);
+    return c.fail("h0 must be [batch, ", hidden, "], but is ", c.in(1).shape);
   set_scan_types(c);
   return {};
 }

@@ -13,8 +13,8 @@ namespace {
 Status check_scan_grad(const InferContext& c, int count, int weight, int states, Dim& hidden) {
   const TensorType& x = c.in(0);
   if (!is_float(x.dtype) || x.rank() != 3 || c.in(weight).rank() != 2)
-    return c.fail("expected are floats [time, batch, ", count, " hidden] and a weight [", count,
-                  " hidden, hidden]: they are ", x, " and ", c.in(weight));
+    return c.fail("expected floats [time, batch, ", count, " hidden] and a weight [", count,
+                  " hidden, hidden], got ", x, " and ", c.in(weight));
   hidden = floordiv(x.shape[2], count);
   if (!c.require_equal(hidden * count, x.shape[2]) ||
       !c.require_equal(x.shape[2], c.in(weight).shape[0]) ||

@@ -12,7 +12,7 @@ using namespace term;
 Status rope_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   if (!is_float(x.dtype) || x.shape.empty())
-    return c.fail("x must be a float tensor with at least one dim, it is ", x);
+    return c.fail("x must be a float tensor with at least one dim, but is ", x);
   if (x.shape.back().is_constant() && x.shape.back().constant() % 2 != 0)
     return c.fail("the last dim of x must be even, x is ", x.shape);
   for (int i = 1; i < 3; ++i) {

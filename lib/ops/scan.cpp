@@ -27,16 +27,16 @@ Status infer_cumulative_total(InferContext& c) {
   return {};
 }
 Status infer_cumulative_floats(InferContext& c) {
-  if (!is_float(c.in(0).dtype)) return c.fail("x must be floats, it is ", c.in(0).dtype);
+  if (!is_float(c.in(0).dtype)) return c.fail("x must be floats, but is ", c.in(0).dtype);
   return infer_same(c);
 }
 Status infer_linear_scan(InferContext& c) {
   const TensorType &a = c.in(0), &b = c.in(1);
   if (!is_float(b.dtype) || a.dtype != b.dtype || a.rank() != b.rank())
-    return c.fail("a and b must be floats of one shape, they are ", a, " and ", b);
+    return c.fail("a and b must be floats of one shape, but are ", a, " and ", b);
   for (int d = 0; d < a.rank(); ++d)
     if (!c.require_equal(a.shape[static_cast<size_t>(d)], b.shape[static_cast<size_t>(d)]))
-      return c.fail("a and b must have one shape, they are ", a, " and ", b);
+      return c.fail("a and b must have one shape, but are ", a, " and ", b);
   return infer_same(c);
 }
 Status infer_cumulative_extreme(InferContext& c) {

@@ -17,7 +17,7 @@ Status check_reduce(const InferContext& c) {
   const std::string& reduce = c.attrs().string("reduce");
   for (std::string_view known : {"none", "add", "prod", "amax", "amin", "mean"})
     if (reduce == known) return {};
-  return c.fail("reduce is '", reduce, "', known are none add prod amax amin mean");
+  return c.fail("reduce is '", reduce, "', expected one of none add prod amax amin mean");
 }
 
 // y[index[i, j], j] = src[i, j] for dim 0, or reduced with the old element
@@ -26,7 +26,7 @@ Status scatter_infer(InferContext& c) {
   const TensorType& index = c.in(1);
   const TensorType& src = c.in(2);
   HG_TRY(check_reduce(c));
-  if (index.dtype != i64) return c.fail("index must be i64, it is ", index.dtype);
+  if (index.dtype != i64) return c.fail("index must be i64, but is ", index.dtype);
   if (src.dtype != x.dtype) return c.fail("x is ", x.dtype, ", src is ", src.dtype);
   if (x.rank() != index.rank() || x.rank() != src.rank())
     return c.fail("the ranks of x ", x.shape, ", index ", index.shape, " and src ", src.shape,
@@ -151,9 +151,9 @@ Status index_reduce_infer(InferContext& c) {
   const TensorType& index = c.in(1);
   const TensorType& src = c.in(2);
   HG_TRY(check_reduce(c));
-  if (index.dtype != i64) return c.fail("index must be i64, it is ", index.dtype);
+  if (index.dtype != i64) return c.fail("index must be i64, but is ", index.dtype);
   if (src.dtype != x.dtype) return c.fail("x is ", x.dtype, ", src is ", src.dtype);
-  if (index.rank() != 1) return c.fail("index must have one dim, it is ", index.shape);
+  if (index.rank() != 1) return c.fail("index must have one dim, but is ", index.shape);
   if (x.rank() == 0 || x.rank() != src.rank())
     return c.fail("x is ", x.shape, ", src is ", src.shape);
   HG_TRY_ASSIGN(const int dim, c.axis("dim", x.rank()));
@@ -224,7 +224,7 @@ Status index_select_reduce_infer(InferContext& c) {
                     c.in(1).shape, " elements");
   }
   if ((c.has(4) || c.has(5)) && !is_float(x.dtype))
-    return c.fail("scale and kept need a table of floats, it is ", x.dtype);
+    return c.fail("scale and kept need a table of floats, but is ", x.dtype);
   c.out(0) = x;
   return {};
 }
@@ -251,7 +251,7 @@ Status index_select_reduce_expand(ExpandContext& c) {
 // y = x, but the k-th element where mask is true is the k-th element of src
 Status masked_scatter_infer(InferContext& c) {
   const TensorType& x = c.in(0);
-  if (c.in(1).dtype != boolean) return c.fail("mask must be bool, it is ", c.in(1).dtype);
+  if (c.in(1).dtype != boolean) return c.fail("mask must be bool, but is ", c.in(1).dtype);
   if (c.in(2).dtype != x.dtype) return c.fail("x is ", x.dtype, ", src is ", c.in(2).dtype);
   bool same = c.in(1).rank() == x.rank();
   for (size_t d = 0; same && d < x.shape.size(); ++d)

@@ -39,7 +39,7 @@ Status slice_scatter_infer(InferContext& c) {
   view[static_cast<size_t>(dim)] = size;
   bool same = src.rank() == x.rank();
   for (size_t d = 0; same && d < view.size(); ++d) same = c.require_equal(src.shape[d], view[d]);
-  if (!same) return c.fail("src must be ", view, ", it is ", src.shape);
+  if (!same) return c.fail("src must be ", view, ", but is ", src.shape);
   view[static_cast<size_t>(dim)] = x.shape[static_cast<size_t>(dim)];
   return {};
 }
@@ -56,7 +56,7 @@ Status scatter_view_infer(InferContext& c) {
   if (src.dtype != x.dtype) return c.fail("x is ", x.dtype, ", src is ", src.dtype);
   bool same = src.rank() == view.rank();
   for (int d = 0; same && d < src.rank(); ++d) same = c.require_equal(src.shape[d], view.dim(d));
-  if (!same) return c.fail("src must be ", view.shape(), ", it is ", src.shape);
+  if (!same) return c.fail("src must be ", view.shape(), ", but is ", src.shape);
   c.out(0) = x;
   return {};
 }

@@ -51,9 +51,9 @@ Status isin_infer(InferContext& c) {
 
 Status bincount_infer(InferContext& c) {
   const TensorType& x = c.in(0);
-  if (x.dtype != i64 || x.rank() != 1) return c.fail("x must be i64 with one dim, it is ", x);
+  if (x.dtype != i64 || x.rank() != 1) return c.fail("x must be i64 with one dim, but is ", x);
   if (c.has(1) && c.in(1).dtype != f32 && c.in(1).dtype != f64)
-    return c.fail("weights must be f32 or f64, they are ", c.in(1).dtype);
+    return c.fail("weights must be f32 or f64, but are ", c.in(1).dtype);
   const Dim least = c.attrs().integer("minlength");
   if (!c.require_at_least(least, 0)) return c.fail("minlength is ", least);
   if (c.has(1) && !c.require_equal(c.in(1), {c.in(1).dtype, x.shape}))
@@ -63,7 +63,7 @@ Status bincount_infer(InferContext& c) {
 }
 
 Status histc_infer(InferContext& c) {
-  if (!is_float(c.in(0).dtype)) return c.fail("x must be floats, it is ", c.in(0).dtype);
+  if (!is_float(c.in(0).dtype)) return c.fail("x must be floats, but is ", c.in(0).dtype);
   const Dim bins = c.attrs().integer("bins");
   if (bins.is_constant() && bins.constant() < 1) return c.fail("bins is ", bins);
   if (c.attrs().real("max") < c.attrs().real("min"))

@@ -75,7 +75,7 @@ Status polygamma_expand(ExpandContext& c) {
 }
 Status polygamma_infer(InferContext& c) {
   const Dim n = c.attrs().integer("n");
-  if (!n.is_constant() || n.constant() < 0) return c.fail("n must be at least 0, it is ", n);
+  if (!n.is_constant() || n.constant() < 0) return c.fail("n must be at least 0, but is ", n);
   return infer_float_unary(c);
 }
 // dx = dy psi^(n + 1)(x)

@@ -11,13 +11,14 @@ namespace {
 
 Status tree_leaves_infer(InferContext& c) {
   const TensorType &x = c.in(0), &nodes = c.in(1), &splits = c.in(2), &roots = c.in(3);
-  if (!is_float(x.dtype) || x.rank() != 2) return c.fail("x must be floats of two dims, it is ", x);
+  if (!is_float(x.dtype) || x.rank() != 2)
+    return c.fail("x must be floats of two dims, but is ", x);
   if (nodes.dtype != i32 || nodes.rank() != 2 || !c.require_equal(nodes.shape[1], 4))
-    return c.fail("nodes must be i32[count, 4], they are ", nodes);
+    return c.fail("nodes must be i32[count, 4], but are ", nodes);
   if (!c.require_equal(splits, {x.dtype, {nodes.shape[0]}}))
-    return c.fail("splits must be ", x.dtype, "[", nodes.shape[0], "], they are ", splits);
+    return c.fail("splits must be ", x.dtype, "[", nodes.shape[0], "], but are ", splits);
   if (roots.dtype != i32 || roots.rank() != 1)
-    return c.fail("roots must be i32 of one dim, they are ", roots);
+    return c.fail("roots must be i32 of one dim, but are ", roots);
   c.out(0) = {i64, {x.shape[0], roots.shape[0]}};
   return {};
 }

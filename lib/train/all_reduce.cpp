@@ -114,11 +114,11 @@ constexpr KernelDef kKernels[] = {
 }  // namespace
 
 Result<std::unique_ptr<Reducer>> Reducer::create(const AllReduce& host, const Registry& registry) {
-  HG_CHECK(host.ranks >= 1, "all_reduce has ", host.ranks, " ranks, it must be 1 or more");
+  HG_CHECK(host.ranks >= 1, "all_reduce: ranks is ", host.ranks, ", but must be 1 or more");
   HG_CHECK(host.begin != nullptr || host.ranks == 1, "all_reduce has ", host.ranks,
-           " ranks and no function that begins a sum");
-  HG_CHECK(host.bucket_bytes >= 0, "all_reduce has bucket_bytes ", host.bucket_bytes,
-           ", it must be 0 or more");
+           " ranks, but no function begin");
+  HG_CHECK(host.bucket_bytes >= 0, "all_reduce: bucket_bytes is ", host.bucket_bytes,
+           ", but must be 0 or more");
   if (host.begin == nullptr) return std::unique_ptr<Reducer>();
   auto made = std::unique_ptr<Reducer>(new Reducer(host, registry));
   for (const OpDef& op : kOps) HG_TRY(made->registry_.add(op));

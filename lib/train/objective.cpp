@@ -83,11 +83,10 @@ class ObjectiveBuilder {
     for (const int dim : {1, -1})
       if (loss.class_dim.value_or(dim) == dim && may_fit(without(y.shape(), dim), target))
         return dim;
-    return invalid_argument(to_string(loss.kind), ": the output '", y.name(), "' is ", y.shape(),
-                            ", the target '", loss.target, "' is ", target,
-                            "; expected are class indices in the output's shape without dim ",
-                            loss.class_dim.value_or(1),
-                            loss.class_dim ? "" : " or without the last");
+    return invalid_argument(
+        to_string(loss.kind), ": the output '", y.name(), "' is ", y.shape(), ", the target '",
+        loss.target, "' is ", target, "; expected class indices in the output's shape without dim ",
+        loss.class_dim.value_or(1), loss.class_dim ? "" : " or without the last");
   }
 
   Status add_loss(const Loss& loss) {
@@ -136,7 +135,7 @@ class ObjectiveBuilder {
       type = *loss.target_type;
     } else if (takes_classes(loss)) {
       HG_CHECK(y.rank() >= 2, to_string(loss.kind), ": the output '", y.name(), "' is ", y.shape(),
-               "; expected is [n, classes, ...]");
+               "; expected [n, classes, ...]");
       type = {i64, without(y.shape(), loss.class_dim.value_or(1))};
     }
     const Value target = graph_.input(loss.target, type.dtype, type.shape);
@@ -148,9 +147,9 @@ class ObjectiveBuilder {
   Result<Value> class_loss(const Loss& loss, Value y, Value target) {
     const bool indices = is_integer(target.dtype());
     HG_CHECK(y.rank() >= 2, to_string(loss.kind), ": the output '", y.name(), "' is ", y.shape(),
-             "; expected is [n, classes, ...]");
+             "; expected [n, classes, ...]");
     HG_CHECK(indices || loss.kind == Kind::cross_entropy, "nll: the target '", loss.target, "' is ",
-             target.dtype(), "; expected are class indices");
+             target.dtype(), "; expected class indices");
     int dim = loss.class_dim.value_or(1);
     if (indices) {
       HG_TRY_ASSIGN(dim, class_dim(loss, y, target.shape()));

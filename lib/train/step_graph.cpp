@@ -67,7 +67,7 @@ class StepBuilder {
  private:
   Status check_options() const {
     const TrainOptions& o = options_;
-    HG_CHECK(o.accumulate >= 1, "accumulate is ", o.accumulate, ", it must be 1 or more");
+    HG_CHECK(o.accumulate >= 1, "accumulate is ", o.accumulate, ", but must be 1 or more");
     const Optimizer& how = o.optimizer;
     const std::pair<const char*, double> none_negative[] = {{"learning rate", how.lr},
                                                             {"weight decay", how.weight_decay},
@@ -76,20 +76,19 @@ class StepBuilder {
                                                             {"alpha", how.alpha}};
     for (const auto& [name, value] : none_negative)
       HG_CHECK(value >= 0 && std::isfinite(value), "the optimizer's ", name, " is ", value,
-               ", it must be a number from 0 on");
+               ", but must be finite and 0 or more");
     for (const double beta : {how.beta1, how.beta2})
       HG_CHECK(beta >= 0 && beta < 1, "a beta of the optimizer is ", beta,
-               ", it must be from 0 to below 1");
+               ", but must be at least 0 and below 1");
     for (const ParameterRule& rule : o.rules)
       HG_CHECK(rule.lr.value_or(0) >= 0 && rule.weight_decay.value_or(0) >= 0, "the rule for '",
                rule.pattern, "' has a learning rate of ", rule.lr.value_or(0),
                " and a weight decay of ", rule.weight_decay.value_or(0),
-               ", neither may be negative");
+               "; neither may be negative");
     HG_CHECK(o.clip_norm >= 0 && o.clip_value >= 0, "clipping to ", o.clip_norm, " and ",
              o.clip_value, " is not possible: neither may be negative");
     const Schedule& s = o.schedule;
-    HG_CHECK(s.period > 0, "the schedule's drops are ", s.period,
-             " ticks apart, it must be 1 or more");
+    HG_CHECK(s.period > 0, "the schedule's period is ", s.period, ", but must be 1 or more");
     const std::pair<const char*, double> numbers[] = {{"warmup", static_cast<double>(s.warmup)},
                                                       {"total", static_cast<double>(s.total)},
                                                       {"patience", static_cast<double>(s.patience)},
@@ -99,16 +98,16 @@ class StepBuilder {
                                                       {"rise", s.rise}};
     for (const auto& [name, value] : numbers)
       HG_CHECK(value >= 0 && std::isfinite(value), "the schedule's ", name, " is ", value,
-               ", it must be a number from 0 on");
-    HG_CHECK(s.rise <= 1, "the schedule's rise is ", s.rise, " of the ticks, it must be 1 at most");
+               ", but must be finite and 0 or more");
+    HG_CHECK(s.rise <= 1, "the schedule's rise must be at most 1, but is ", s.rise);
     HG_CHECK(o.compute == f32 || o.compute == bf16 || o.compute == f16, "compute is ", o.compute,
-             "; known are f32 bf16 f16");
+             "; expected f32, bf16 or f16");
     if (o.compute == f16 && o.accumulate > 1)
       return unsupported("loss scaling of f16 does not go with gradients accumulated over ",
                          o.accumulate, " batches; use bf16");
     HG_CHECK(!o.optimizer.nesterov || (o.optimizer.momentum > 0 && o.optimizer.dampening == 0),
-             "nesterov needs momentum and no dampening, they are ", o.optimizer.momentum, " and ",
-             o.optimizer.dampening);
+             "nesterov needs a momentum and no dampening; momentum is ", o.optimizer.momentum,
+             ", dampening is ", o.optimizer.dampening);
     return {};
   }
 

@@ -154,7 +154,7 @@ Result<double> Trainer::step(std::span<const ConstTensor> inputs,
     const bool needs_total =
         s.kind == Kind::linear || s.kind == Kind::cosine || s.kind == Kind::one_cycle;
     HG_CHECK(!needs_total || s.total > 0 || b.schedule_total > 0,
-             "this schedule needs Schedule::total outside of fit(), it is ", s.total);
+             "this schedule needs Schedule::total outside fit(), but it is ", s.total);
     HG_TRY(b.set_rates());
     const auto each = static_cast<double>(b.options.accumulate);
     const bool go = b.counters.gathered + 1 >= each;
@@ -165,8 +165,8 @@ Result<double> Trainer::step(std::span<const ConstTensor> inputs,
 Result<double> Trainer::backward(std::span<const ConstTensor> inputs,
                                  std::span<const ConstTensor> targets, std::stop_token stop) {
   return or_no_memory([&]() -> Result<double> {
-    HG_CHECK(body_->step.has_go, "backward() needs gradients that are summed; accumulate is ",
-             body_->options.accumulate, ", it must be 2 or more");
+    HG_CHECK(body_->step.has_go, "backward() needs accumulate of 2 or more, but it is ",
+             body_->options.accumulate);
     HG_TRY(body_->set_rates());
     return body_->run_batch(inputs, targets, false, 1, std::move(stop));
   });

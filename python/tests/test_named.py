@@ -594,10 +594,10 @@ def test_recurrent_layers_refuse():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             getattr(nn, kind)(**{"hidden_size": 4, **settings})
-    with pytest.raises(ValueError, match=r"GRU takes x of \[time, batch, features\], it is"):
+    with pytest.raises(ValueError, match=r"GRU: x must be \[time, batch, features\], but is"):
         hg.compile(nn.Group([nn.Input("x", ("n", 3)), nn.GRU(4).output("y")]))
     state = nn.Group([nn.Input("x", (5, "n", 3)), nn.Input("h", (1, "n", 4)), nn.GRU(4, num_layers=2).input("x").input("h").output("y")])
-    with pytest.raises(ValueError, match=r"an initial state must be \[2, n, 4\], it is \[1, n, 4\]"):
+    with pytest.raises(ValueError, match=r"an initial state must be \[2, n, 4\], but is \[1, n, 4\]"):
         hg.compile(state)
     for wrong in ((1, 4, 2), (1, 1, 8), (1, 2, 6)):
         state = nn.Group([nn.Input("x", (3, 2, 4)), nn.Input("h", wrong), nn.GRU(4).input("x").input("h").output("y")])

@@ -279,7 +279,7 @@ def main():
         if reference is None:
             continue
         problem = None
-        if answers and answers[0].endswith(("must be numbers, it is bool", "must be numbers, a is bool",
+        if answers and answers[0].endswith(("must be numbers, but is bool", "must be numbers, a is bool",
                                             "does not fit u8")):
             refused += 1  # arithmetic of bool, a negative number beside u8
             continue

@@ -431,7 +431,7 @@ TEST_F(Train, RefusesWithOneSentence) {
   refused(kFiles + std::string("--optimizer adagrad") + out, 1, "there is no optimizer 'adagrad'");
   refused(kFiles + std::string("--reduction max") + out, 1, "max is not one of mean, sum");
   refused(kFiles + std::string("--memory-limit lots") + out, 1, "lots is not a size");
-  refused(kFiles + std::string("--l2 0.1") + out, 1, "expected is PATTERN=NUMBER");
+  refused(kFiles + std::string("--l2 0.1") + out, 1, "expected PATTERN=NUMBER");
   refused("none.hgm --input x.npy --target y.npy" + out, 2, "none.hgm");
   refused("m.hgm --input x.npy --target none.npy" + out, 2, "none.npy");
   refused("m.hgm --input x.npy --target short.npy" + out, 4, "50 samples, another 49");

@@ -163,6 +163,9 @@ Outcome CommandLine::read(int argc, const char* const* argv, std::string& said) 
     std::ostringstream out;
     app.exit(success, out, out);
     said = out.str();
+    // CLI11's form of a flag with a value, in the same columns.
+    const size_t at = said.find("{}     ");
+    if (at != std::string::npos) said.replace(at, 7, "[=TEXT]");
   } catch (const CLI::ParseError& error) {
     return usage(error.what(), "; see ", app.get_name(), " --help");
   }

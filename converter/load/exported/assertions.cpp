@@ -15,7 +15,8 @@ void ExportedGraph::require(Value condition, const std::string& message, ScriptB
     condition = emit({"aten::Bool", "Tensor", {"a"}, {condition}, {"bool"}}, block)[0];
   if (condition.type == "int")
     condition = compute("_operator.ne", {condition, constant(0, "int", block)}, "bool", block);
-  if (condition.type != "bool") throw Refusal{"what it asserts is no truth", ""};
+  if (condition.type != "bool")
+    throw Refusal{"it asserts a value that is neither a bool nor a number", ""};
   ScriptBlock fine, raising;
   const Value said = constant(message, "str", raising);
   emit({"prim::RaiseException", "", {}, {said}, {}}, raising);

@@ -123,7 +123,7 @@ void ExportedGraph::read_cond(const Json& node, Scope& scope, ScriptBlock& block
     for (const Value& output : inlined(graph_of(inputs, way), given, inner))
       inner.outputs.push_back(output.id);
     if (inner.outputs.size() != call.types.size())
-      throw Refusal{"a branch does not give as many results as the op", ""};
+      throw Refusal{"a branch returns another number of results than the op", ""};
     call.blocks.push_back(std::move(inner));
   }
   bind(node.at("outputs"), emit(std::move(call), block), scope, block);
@@ -157,7 +157,7 @@ void ExportedGraph::read_while(const Json& node, Scope& scope, ScriptBlock& bloc
   all.insert(all.end(), further.begin(), further.end());
   const std::vector<Value> next = inlined(graph_of(inputs, 1), all, body);
   if (next.size() != carried.size() || call.types.size() != carried.size())
-    throw Refusal{"the body does not give as many results as the loop carries", ""};
+    throw Refusal{"the body returns another number of results than the loop carries", ""};
   body.outputs.push_back(asked(next, body).id);
   for (const Value& value : next) body.outputs.push_back(value.id);
   call.blocks.push_back(std::move(body));
@@ -181,7 +181,7 @@ std::vector<ExportedGraph::Value> ExportedGraph::rounds(const Value& count,
   }
   const std::vector<Value> results = round(at, state, body);
   if (results.size() != carried.size() + lists.size())
-    throw Refusal{"the graph does not give as many results as the op", ""};
+    throw Refusal{"the graph returns another number of results than the op", ""};
   body.outputs.push_back(constant(true, "bool", body).id);
   for (size_t k = 0; k < results.size(); ++k)
     if (k < carried.size())

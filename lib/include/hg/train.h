@@ -237,8 +237,7 @@ struct TrainOptions {
   // Quantization-aware training: forward passes and evaluate() use the weights that quantize() with
   // these options would make, and gradients pass through the rounding unchanged. The trained model
   // keeps its float weights; quantize() it with the same options. `progress` is not called. Weights
-  // are rounded to the nearest level: options that need samples, and other `rounding`, are
-  // rejected.
+  // are rounded to the nearest level; options that need samples and other `rounding` are rejected.
   std::optional<QuantizeOptions> quantize = {};
   AllReduce all_reduce = {};  // default: a single rank
   // Resumes with the moments and counters in the model's file, if an optimizer of the same kind

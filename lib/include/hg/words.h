@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Enums for string attributes of ops, and the flags of tree_leaves. to_string() returns the string
-// of the attribute; the parse_...() functions parse it and fail with invalid_argument for unknown
-// names.
+// Enums for string attributes of ops, and the flags of tree_leaves. to_string() returns the string;
+// parse_...() parses it, and fails with invalid_argument for unknown names.
 #pragma once
 
 #include <cstdint>

@@ -187,7 +187,7 @@ def complex_(real, imag):
 
 def _imag(input):
     if not is_complex(input):
-        raise ValueError(f"imag: expected complex numbers, the input is {dtype_of(input)}")
+        raise ValueError(f"imag: expected a complex tensor, got {dtype_of(input)}")
     return parts(input)[1]
 
 

@@ -28,7 +28,7 @@ def batched(name, input, dims, function):
     """Applies ``function`` to [n, c, spatial...], also if the input lacks n."""
     rank = len(shape_of(input))
     if rank not in (dims + 1, dims + 2):
-        raise ValueError(f"{name}: expected {dims + 1} or {dims + 2} dims, the input is {list(shape_of(input))}")
+        raise ValueError(f"{name}: expected {dims + 1} or {dims + 2} dims, got {list(shape_of(input))}")
     if rank == dims + 2:
         return function(input)
     made = function(unsqueeze(input, 0))
@@ -427,7 +427,7 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """Divides by a power of the mean square of ``size`` channels. Krizhevsky et al. 2012, section 3.3."""
     shape = shape_of(input)
     if len(shape) < 3:
-        raise ValueError(f"local_response_norm: expected 3 or more dims, the input is {list(shape)}")
+        raise ValueError(f"local_response_norm: expected 3 or more dims, got {list(shape)}")
     if 0 in shape:
         return input
     square = _rows.reshape(_rows.mul(input, input), [shape[0], 1, shape[1], product(shape[2:])])

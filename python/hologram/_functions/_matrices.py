@@ -311,7 +311,7 @@ def einsum(equation, *operands):
 def _require_square(name, x):
     shape = shape_of(x)
     if len(shape) < 2 or shape[-1] != shape[-2]:
-        raise ValueError(f"{name}: expected square matrices, the input is {list(shape)}")
+        raise ValueError(f"{name}: expected square matrices, got {list(shape)}")
 
 
 def _identity(x):

@@ -36,7 +36,7 @@ def _channel_dropout(dims):
         _require_p(name, p)
         rank = len(shape_of(input))
         if rank not in (dims + 1, dims + 2):
-            raise ValueError(f"{name}: expected {dims + 1} or {dims + 2} dims, the input is {list(shape_of(input))}")
+            raise ValueError(f"{name}: expected {dims + 1} or {dims + 2} dims, got {list(shape_of(input))}")
         if _is_off(input, p, training):
             return input
         lacks_batch = rank == dims + 1 and dims != 2  # torch takes three dims for [n, c, length]
@@ -55,7 +55,7 @@ for _count in (1, 2, 3):
 def _alpha_dropped(name, input, p, training, whole_channels):
     _require_p(name, p)
     if whole_channels and len(shape_of(input)) < 2:
-        raise ValueError(f"{name}: expected 2 or more dims, the input is {list(shape_of(input))}")
+        raise ValueError(f"{name}: expected 2 or more dims, got {list(shape_of(input))}")
     if _is_off(input, p, training):
         return input
     if p == 1:
@@ -212,7 +212,7 @@ def multinomial(input, num_samples, replacement=False):
     """Indices drawn by weights, along the last dim."""
     shape = shape_of(input)
     if len(shape) not in (1, 2):
-        raise ValueError(f"multinomial: expected 1 or 2 dims, the input is {list(shape)}")
+        raise ValueError(f"multinomial: expected 1 or 2 dims, got {list(shape)}")
     require_eager("multinomial", "draws now", input)
     weights = _rows.cast(input, "float64")
     least = _rows.amin(weights, []).item()

@@ -247,7 +247,7 @@ def stack(tensors, dim=0):
         raise ValueError("stack: expected at least one tensor")
     shapes = {shape_of(each) for each in tensors}
     if len(shapes) > 1:
-        raise ValueError(f"stack: tensors of one shape are expected, they are {sorted(map(list, shapes), key=str)}")
+        raise ValueError(f"stack: expected tensors of one shape, got {sorted(map(list, shapes), key=str)}")
     return _rows.concat([unsqueeze(each, dim) for each in tensors], at_rank(dim, len(shape_of(tensors[0])) + 1))
 
 
@@ -379,7 +379,7 @@ def _split_along(name, dim, least):
     def function(input, indices_or_sections):
         rank = len(shape_of(input))
         if rank < least:
-            raise ValueError(f"{name}: expected at least {least} dims, the input is {list(shape_of(input))}")
+            raise ValueError(f"{name}: expected at least {least} dims, got {list(shape_of(input))}")
         d, given = (0 if rank == 1 else dim), indices_or_sections
         size = shape_of(input)[d]
         if isinstance(given, int) and (given < 1 or not isinstance(size, str) and size % given):
@@ -480,7 +480,7 @@ def meshgrid(*tensors, indexing=None):
     if indexing not in (None, "ij", "xy"):
         raise ValueError(f"meshgrid: indexing is {indexing!r}, expected 'ij' or 'xy'")
     if any(len(shape_of(each)) != 1 for each in tensors):
-        raise ValueError(f"meshgrid: expected tensors of at most 1 dim, they are {[list(shape_of(each)) for each in tensors]}")
+        raise ValueError(f"meshgrid: expected tensors of at most 1 dim, got {[list(shape_of(each)) for each in tensors]}")
     is_turned = indexing == "xy" and len(tensors) > 1
     if is_turned:
         tensors[:2] = tensors[1::-1]
@@ -506,7 +506,7 @@ def combinations(input, r=2, with_replacement=False):
 
     chosen = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     if len(shape_of(input)) != 1:
-        raise ValueError(f"combinations: expected 1 dim, the input is {list(shape_of(input))}")
+        raise ValueError(f"combinations: expected 1 dim, got {list(shape_of(input))}")
     if r == 0:
         return part(input, 0, 0, 0)
     places = np.array(list(chosen(range(shape_of(input)[0]), r)), np.int64).reshape(-1, r)
@@ -547,7 +547,7 @@ def diag(input, diagonal=0):
     """A matrix with the input on its diagonal, or the diagonal of a matrix."""
     rank = len(shape_of(input))
     if rank not in (1, 2):
-        raise ValueError(f"diag: expected 1 or 2 dims, the input is {list(shape_of(input))}")
+        raise ValueError(f"diag: expected 1 or 2 dims, got {list(shape_of(input))}")
     return diag_embed(input, diagonal) if rank == 1 else _rows.diagonal(input, diagonal)
 
 

@@ -47,7 +47,7 @@ define("dist", "The p-norm of the difference.", lambda input, other, p=2: r.norm
 def _quantile(name, input, q, dim, keepdim, interpolation, skips_nan):
     shape, kinds = shape_of(input), ("linear", "lower", "higher", "nearest", "midpoint")
     if dtype_of(input) not in ("float32", "float64"):
-        raise ValueError(f"{name}: expected float32 or float64, the input is {dtype_of(input)}")
+        raise ValueError(f"{name}: expected float32 or float64, got {dtype_of(input)}")
     if interpolation not in kinds:
         raise ValueError(f"{name}: interpolation is {interpolation!r}, expected {', '.join(kinds)}")
     one = isinstance(q, (int, float)) or not shape_of(q)
@@ -99,7 +99,7 @@ for _name, _doc, _skips in (("quantile", "Quantiles along a dim", False), ("nanq
 
 def _cov(input, correction, fweights, aweights):
     if len(shape_of(input)) > 2:
-        raise ValueError(f"cov: expected at most 2 dims, the input is {list(shape_of(input))}")
+        raise ValueError(f"cov: expected at most 2 dims, got {list(shape_of(input))}")
     if dtype_of(input) == "bool":
         raise ValueError("cov: the input is bool, expected numbers")
     x = as_float(input)

@@ -183,7 +183,7 @@ class Softmin(torch.nn.Softmin):
 class Softmax2d(torch.nn.Softmax2d):
     def forward(self, input):
         if input.dim() not in (3, 4):
-            raise ValueError(f"Softmax2d: expected are 3 or 4 dims, the input is {tuple(input.shape)}")
+            raise ValueError(f"Softmax2d: expected 3 or 4 dims, got {tuple(input.shape)}")
         return ops.softmax(input, -3)
 
 

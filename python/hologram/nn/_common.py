@@ -100,7 +100,7 @@ def listed(value, count):
 def batched(layer, input, dims, function):
     """Applies ``function`` to [n, c, spatial...], also if the input lacks n."""
     if input.dim() not in (dims + 1, dims + 2):
-        raise ValueError(f"{type(layer).__name__}: expected are {dims + 1} or {dims + 2} dims, the input is {tuple(input.shape)}")
+        raise ValueError(f"{type(layer).__name__}: expected {dims + 1} or {dims + 2} dims, got {tuple(input.shape)}")
     alone = input.dim() == dims + 1
     y = function(input.unsqueeze(0) if alone else input)
     results = y if isinstance(y, tuple) else (y,)

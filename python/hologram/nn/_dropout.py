@@ -33,7 +33,7 @@ class _ChannelDropout:
 
     def forward(self, input):
         if input.dim() not in self._ranks:
-            raise ValueError(f"{type(self).__name__}: expected are {self._ranks} dims, the input is {tuple(input.shape)}")
+            raise ValueError(f"{type(self).__name__}: expected {self._ranks} dims, got {tuple(input.shape)}")
         if not self.training or self.p == 0 or input.numel() == 0:
             return input
         alone = input.dim() == self._ranks[0] and self._lacks_batch
@@ -75,5 +75,5 @@ class AlphaDropout(torch.nn.AlphaDropout):
 class FeatureAlphaDropout(torch.nn.FeatureAlphaDropout):
     def forward(self, input):
         if input.dim() < 2:
-            raise ValueError(f"FeatureAlphaDropout: expected are 2 or more dims, the input is {tuple(input.shape)}")
+            raise ValueError(f"FeatureAlphaDropout: expected 2 or more dims, got {tuple(input.shape)}")
         return _alpha_dropped(self, input, torch.empty(_channels(input), dtype=input.dtype))

@@ -132,7 +132,7 @@ class LocalResponseNorm(torch.nn.LocalResponseNorm):
 
     def forward(self, input):
         if input.dim() < 3:
-            raise ValueError(f"LocalResponseNorm: expected are 3 or more dims, the input is {tuple(input.shape)}")
+            raise ValueError(f"LocalResponseNorm: expected 3 or more dims, got {tuple(input.shape)}")
         n, c = input.shape[:2]
         square = ops.reshape(ops.mul(input, input), [n, 1, c, input[0, 0].numel() if n * c else 0])
         (square,) = autocast(torch.float32, square) if input.dim() > 3 else (square,)  # torch's is avg_pool3d then

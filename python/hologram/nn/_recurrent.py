@@ -34,7 +34,7 @@ class _Recurrent:
         if isinstance(input, PackedSequence):
             raise UnsupportedError(f"{name}: packed sequences are not supported")
         if input.dim() not in (2, 3):
-            raise ValueError(f"{name}: expected are 2 or 3 dims, the input is {tuple(input.shape)}")
+            raise ValueError(f"{name}: expected 2 or 3 dims, got {tuple(input.shape)}")
         lstm = self.mode == "LSTM"
         given = () if hx is None else tuple(hx) if lstm else (hx,)
         if input.dim() == 2:  # one sample
@@ -90,7 +90,7 @@ class GRU(_Recurrent, torch.nn.GRU):
 class _Cell:
     def forward(self, input, hx=None):
         if input.dim() not in (1, 2):
-            raise ValueError(f"{type(self).__name__}: expected are 1 or 2 dims, the input is {tuple(input.shape)}")
+            raise ValueError(f"{type(self).__name__}: expected 1 or 2 dims, got {tuple(input.shape)}")
         lstm = self.mode == "LSTM"
         x = input if input.dim() == 2 else input.unsqueeze(0)
         given = (None,) * (2 if lstm else 1) if hx is None else tuple(hx) if lstm else (hx,)

@@ -144,7 +144,7 @@ class _Upsample:
         if input.dtype != torch.uint8:
             require_floats(self, input)
         if not 1 <= dims <= 3:
-            raise ValueError(f"{type(self).__name__}: expected are 3 to 5 dims, the input is {tuple(input.shape)}")
+            raise ValueError(f"{type(self).__name__}: expected 3 to 5 dims, got {tuple(input.shape)}")
         scales = []
         if self.size is not None:
             size = listed(self.size, dims)
