@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Low-rank adapters: fine-tune a model by two small matrices beside each chosen layer. The weights
+// Low-rank adapters: fine-tune a model with two small matrices for each chosen layer. The weights
 // of the model stay as they are, in floats or quantized (LoRA, Hu et al. 2021; QLoRA, Dettmers et
 // al. 2023).
 //
@@ -14,8 +14,8 @@
 //   LAYER.lora_A.weight  parameter [rank, in]; of a convolution [rank, in, kernel...]
 //   LAYER.lora_B.weight  parameter [out, rank]; of a convolution [out, rank, 1...]
 //   LAYER.lora_scale     buffer [rank]
-// LAYER is the name of the layer's weight without ".weight". The states are f64 beside weights
-// in f64, otherwise f32. An adapter is a model that has only such states.
+// LAYER is the name of the layer's weight without ".weight". The states are f64 if the
+// weight is f64, otherwise f32. An adapter is a model that has only such states.
 //
 // All functions are thread-safe if no thread changes their models, and fail with out_of_memory.
 #pragma once
@@ -49,8 +49,8 @@ struct AdapterOptions {
 // A Trainer of the copy trains the adapter alone, and all other layers run as in inference, unless
 // rules thaw them.
 //
-// Fails with invalid_argument if a pattern matches no layer, naming what it matches instead, if a
-// layer has an adapter, or if the rank is below 1; with unsupported if a layer has an activation.
+// Fails with invalid_argument if a pattern matches no layer, if a layer already has an adapter, or
+// if the rank is below 1; with unsupported if a layer has an activation.
 Result<Model> add_adapter(const Model& model, const AdapterOptions& options);
 
 // Returns the adapter of a model, sharing its memory. Fails with not_found if the model has none.
@@ -71,9 +71,9 @@ Result<Model> apply_adapters(const Model& model, std::span<const Model> adapters
 // shape, or if the sum of the ranks is too large; the session is then unchanged.
 Status set_adapters(Session& session, std::span<const Model> adapters);
 
-// Does the same for a generator. Ends its generation. What the model has read stays: the next call
-// that continues it reads it again with the new adapters, so that the past is theirs alone. A past
-// of several sequences is forgotten. Also fails with unsupported for an encoder-decoder.
+// Does the same for a generator, and ends its generation. The text that the model has read stays:
+// the next call that continues it reads it again with the new adapters. The past of several
+// sequences is forgotten. Also fails with unsupported for an encoder-decoder.
 Status set_adapters(Generator& generator, std::span<const Model> adapters);
 
 // Returns a copy of the model whose weights include its adapter: W + B diag(scale) A, rounded to

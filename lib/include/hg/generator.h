@@ -28,21 +28,21 @@ class Generator;
 class Session;
 
 struct GeneratedToken {
-  int64_t prompt = 0;         // index of the sequence, which is the prompt's if each has one
+  int64_t prompt = 0;         // index of the sequence; that of its prompt if each has one
   int32_t id = 0;             // index into the vocabulary
   float log_probability = 0;  // see GenerateOptions::log_probabilities
 };
 
-// Which tokens an answer may have, such as a grammar's (hg/text/grammar.h). Thread-safe.
+// Restricts the tokens of an answer, for example to a grammar (hg/text/grammar.h). Thread-safe.
 class Constraint {
  public:
-  // What one sequence has so far. Used by one thread at a time.
+  // Follows one sequence. Used by one thread at a time.
   class State {
    public:
     virtual ~State() = default;
-    // Sets the logits of tokens that may not follow to -infinity, and leaves the others as they
-    // are. Stop ids may follow a whole text. Returns false if the text is whole and nothing may
-    // follow: then the sequence ends. Fails if the text is not whole and nothing may follow.
+    // Sets the logits of tokens that may not follow to -infinity; the others stay unchanged. Stop
+    // ids may follow a complete text. If nothing else may follow it, returns false, and the
+    // sequence ends. Fails if the text is incomplete and nothing may follow.
     virtual Result<bool> restrict(std::span<float> logits, std::span<const int32_t> stop_ids) = 0;
     // Adds a token that restrict() allowed.
     virtual Status push(int32_t id) = 0;
@@ -74,9 +74,9 @@ struct GenerateOptions {
   // Also computes the natural logarithm of the probability of each token: log_softmax of the
   // model's logits, without the steps of the sampler.
   bool log_probabilities = false;
-  // Does not read again the tokens that a single prompt shares with the beginning of the last
-  // call's text, such as the earlier turns of a chat: their past stays in the session. Needs a past
-  // that grows, which the session keeps. Logits equal those of reading the whole prompt except for
+  // Skips the tokens that a single prompt shares with the beginning of the last call's text, such
+  // as the earlier turns of a chat: their past is still in the session. Needs a past that grows and
+  // that the session keeps. Logits equal those of reading the whole prompt, except for
   // rounding.
   bool reuse_past = false;
   // Speculative decoding: each run of the model checks several proposed tokens, and keeps the
@@ -191,7 +191,7 @@ class Generator {
   const Generation& generation() const;
 
   // ---- The past ----
-  // The tokens that the model has read, and what it remembers of them. A call with reuse_past
+  // The tokens that the model has read, and its keys, values or states. A call with reuse_past
   // continues from here. These functions are for one sequence: they fail with invalid_argument
   // after a call with several prompts, answers or beams, and with unsupported for an
   // encoder-decoder. A function that changes the past ends the generation. The last token of an

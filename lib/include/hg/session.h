@@ -174,7 +174,7 @@ class Session {
   // Writes the packed weights of the plans made so far to the file of SessionOptions::packed,
   // unless all of them came from it. The file is replaced at once; processes that map the old one
   // keep it. It takes as many bytes as the packs of all plans. Fails if the option is empty, or
-  // names something else than a file of packed weights.
+  // names a file of another kind.
   Status save_packed() const;
   const Gpu& gpu() const;               // empty on the CPU
   const Graph& compiled_graph() const;  // after the passes

@@ -33,8 +33,8 @@ struct StatefulOptions {
   std::vector<std::pair<std::string, int64_t>> dims = {};
   // How buffers of values that grow hold floats: f32, f16, bf16 or i8; nullopt: as the model has
   // them. i8 rounds the numbers along the last dim to 8 bits, with one scale: the buffer
-  // scale_name(input) holds the scales, f32[..., 1]. Numbers lose up to 1/254 of the largest one
-  // beside them. Each run converts what it reads.
+  // scale_name(input) holds the scales, f32[..., 1]. The error is up to 1/254 of the largest
+  // number. Each run converts what it reads.
   std::optional<DType> stored = {};
 };
 
@@ -66,7 +66,7 @@ std::vector<CarriedValue> carried_values(const Graph& graph);
 // carries no values.
 Result<Model> make_stateful(const Model& model, const StatefulOptions& options = {});
 
-// Returns a copy of a decoder that starts anew in each run, such as for training. The inputs of
+// Returns a copy of a decoder that starts anew in each run, for example to train it. The inputs of
 // carried_values() become empty or zero, and their outputs are removed. `attention_mask` becomes
 // ones and `position_ids` positions from 0, unless `keep` names them. The copy shares the weights,
 // and drops optimizer state.
