@@ -8,7 +8,10 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernels/pointwise/activation-inl.h"
+#include "kernels/pointwise/look_up-inl.h"
 #include "kernels/pointwise/pointwise_simd.h"
+#include "kernels/pointwise/quantized-inl.h"
+#include "kernels/pointwise/vectors-inl.h"
 #include "kernels/simd/bytes-inl.h"
 #include "kernels/simd/quotient-inl.h"
 #include "kernels/simd/rows-inl.h"
@@ -24,8 +27,6 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using DI = hn::RebindToSigned<D>;
-
 struct Exp {
   HWY_INLINE V operator()(V x) const {
     const V y = exp_of(x);
@@ -39,7 +40,6 @@ struct Erf {
   HWY_INLINE V operator()(V x) const { return erf_of(x); }
 };
 // The following ops have attributes, which F(params) broadcasts to vectors.
-HWY_INLINE V spread(double value) { return hn::Set(D(), static_cast<float>(value)); }
 struct LeakyRelu {
   explicit LeakyRelu(const PointwiseParams& p) : slope(spread(p.a)) {}
   HWY_INLINE V operator()(V x) const {
@@ -81,14 +81,6 @@ struct LogSigmoid {
     const V zero = hn::Zero(D());
     return hn::Sub(hn::IfThenElse(hn::Gt(x, zero), zero, x), softplus_rest(x));
   }
-};
-struct Hardtanh {
-  explicit Hardtanh(const PointwiseParams& p) : low(spread(p.a)), high(spread(p.b)) {}
-  HWY_INLINE V operator()(V x) const {
-    const V raised = hn::IfThenElse(hn::Lt(x, low), low, x);
-    return hn::IfThenElse(hn::Gt(raised, high), high, raised);
-  }
-  V low, high;
 };
 struct Expm1 {
   HWY_INLINE V operator()(V x) const { return expm1_of(x); }
@@ -145,14 +137,6 @@ struct Mul {
 struct Div {
   HWY_INLINE V operator()(V a, V b) const { return quotient_of(a, b); }
 };
-
-// Calls f(first element, count) for all vectors.
-template <class F>
-HWY_INLINE void for_vectors(int64_t n, const F& f) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) f(i, kLanes);
-  if (i < n) f(i, static_cast<int>(n - i));
-}
 
 template <class F>
 HWY_INLINE F made(const PointwiseParams& params) {
@@ -272,274 +256,6 @@ void where(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
   for (; i < n; ++i) out[i] = condition[i] != 0 ? a[i] : b[i];
 }
 
-// At most kLanes bytes of type T as floats.
-template <class T>
-HWY_INLINE V floats_of(const T* from, int count) {
-  const hn::Rebind<T, D> bytes;
-  T part[kLanes] = {};
-  if (count < kLanes) {
-    std::memcpy(part, from, static_cast<size_t>(count));
-    from = part;
-  }
-  return hn::ConvertTo(D(), hn::PromoteTo(DI(), hn::LoadU(bytes, from)));
-}
-// Stores floats as bytes, by the rules of Cast in pointwise.cpp: truncated to i32, of which the low
-// byte remains.
-HWY_INLINE void store_bytes(V x, int count, uint8_t* to) {
-  const V fits = hn::IfThenElseZero(hn::Lt(hn::Abs(x), hn::Set(D(), 0x1p31F)), x);
-  store_low_bytes(hn::BitCast(hn::RebindToUnsigned<D>(), hn::ConvertTo(DI(), fits)), count, to);
-}
-template <class T>
-void from_bytes(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
-  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
-    store_part(D(), floats_of(static_cast<const T*>(x[0]) + i, count), count,
-               static_cast<float*>(y) + i);
-  });
-}
-void to_bytes(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
-  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
-    store_bytes(load_part(D(), static_cast<const float*>(x[0]) + i, count), count,
-                static_cast<uint8_t*>(y) + i);
-  });
-}
-// An operand of a step of quantization: its first element if all are equal.
-template <bool kSame>
-class Operand {
- public:
-  explicit Operand(const void* x)
-      : at_(static_cast<const float*>(x)), first_(hn::Set(D(), at_[0])) {}
-  HWY_INLINE V operator()(int64_t i, int count) const {
-    if constexpr (kSame) return first_;
-    return load_part(D(), at_ + i, count);
-  }
-  float first() const { return at_[0]; }
-
- private:
-  const float* at_;
-  V first_;
-};
-// Whether each of `count` operands from x[first] on has equal elements.
-bool are_same(const PointwiseParams& params, int first, int count) {
-  return (~params.same >> first & ((1U << count) - 1)) == 0;
-}
-
-template <class T, bool kSame>
-HWY_INLINE void dequantize_of(void* y, const void* const* x, int64_t n) {
-  const Operand<kSame> zero(x[1]), scale(x[2]);
-  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
-    const V level = floats_of(static_cast<const T*>(x[0]) + i, count);
-    store_part(D(), hn::Mul(hn::Sub(level, zero(i, count)), scale(i, count)), count,
-               static_cast<float*>(y) + i);
-  });
-}
-template <class T>
-void dequantize(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
-  are_same(params, 1, 2) ? dequantize_of<T, true>(y, x, n) : dequantize_of<T, false>(y, x, n);
-}
-
-// Approximate quotients, rounded to whole numbers, plus `zero`, between the limits of params, as
-// bytes, if no error of a quotient can change the result.
-class Levels {
- public:
-  // error: of quotients between the limits.
-  Levels(const PointwiseParams& params, float zero, double error) {
-    constexpr double kMost = 512;
-    const double low = params.a - double{zero}, high = params.b - double{zero};
-    const auto is_whole = [](double x) { return x == std::trunc(x) && std::abs(x) <= kMost; };
-    const bool fits = error < 0.25 && is_whole(low) && is_whole(high) && is_whole(zero);
-    low_ = spread(fits ? low : 0);
-    high_ = spread(fits ? high : 0);
-    zero_ = hn::Set(DI(), fits ? static_cast<int32_t>(zero) : 0);
-    most_rest_ = spread(fits ? 0.5 - error : -1);
-  }
-  // The level, in the low bits of a float. Raises `distance` to that of the quotient.
-  HWY_INLINE V rounded(V quotient, V& distance) const {
-    const V large = hn::Set(D(), 0x1.8p23F);  // leaves a float no bits for a fraction
-    const V limited = hn::Min(hn::Max(quotient, low_), high_), level = hn::Add(limited, large);
-    distance = hn::Max(distance, hn::Abs(hn::Sub(limited, hn::Sub(level, large))));
-    return level;
-  }
-  HWY_INLINE bool is_sure(V distance) const {
-    return hn::AllTrue(D(), hn::Lt(distance, most_rest_));
-  }
-  HWY_INLINE void store(V level, int count, uint8_t* to) const {
-    store_low_bytes(hn::Add(hn::BitCast(DI(), level), zero_), count, to);
-  }
-
- private:
-  V low_, high_, most_rest_;
-  hn::Vec<DI> zero_;
-};
-
-template <bool kSame>
-HWY_INLINE void quantize_of(void* y, const void* const* x, int64_t n,
-                            const PointwiseParams& params) {
-  const Hardtanh limited(params);
-  const Operand<kSame> scale(x[1]), zero(x[2]);
-  const float size = std::abs(scale.first());
-  // A product with the reciprocal differs from the rounded quotient by less than 2^-22 of it.
-  const bool is_near = kSame && size > 0x1p-100F && size < 0x1p100F;
-  const Levels levels(params, zero.first(), is_near ? 0x1p-12 : 1);
-  const V reciprocal = spread(1 / scale.first());
-  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
-    const V number = load_part(D(), static_cast<const float*>(x[0]) + i, count);
-    auto* const to = static_cast<uint8_t*>(y) + i;
-    V distance = hn::IfThenElse(hn::Eq(number, number), hn::Zero(D()), spread(1));
-    const V level = levels.rounded(hn::Mul(number, reciprocal), distance);
-    if (kSame && levels.is_sure(distance)) return levels.store(level, count, to);
-    const V rounded = hn::Round(quotient_of(number, scale(i, count)));
-    store_bytes(limited(hn::Add(rounded, zero(i, count))), count, to);
-  });
-}
-void quantize(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
-  are_same(params, 1, 2) ? quantize_of<true>(y, x, n, params) : quantize_of<false>(y, x, n, params);
-}
-
-template <class A, class B>
-void quantized_sum(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
-  const Hardtanh limited(params);
-  const auto number = [&](int k) { return *static_cast<const float*>(x[k]); };
-  const V a_zero = spread(number(1)), a_scale = spread(number(2)), b_zero = spread(number(4)),
-          b_scale = spread(number(5)), scale = spread(number(6)), zero = spread(number(7));
-  // The quotient is a_factor a + b_factor b + start. Errors are those of eight roundings.
-  const double divisor = number(6), a_factor = number(2) / divisor, b_factor = number(5) / divisor;
-  const double most = std::abs(a_factor) * (256 + std::abs(number(1))) +
-                      std::abs(b_factor) * (256 + std::abs(number(4)));
-  const bool is_near = std::abs(divisor) > 0x1p-100 && std::abs(divisor) < 0x1p100 &&
-                       std::abs(number(2)) < 0x1p100F && std::abs(number(5)) < 0x1p100F;
-  const Levels levels(params, number(7), is_near ? most * 0x1p-20 + 0x1p-20 : 1);
-  const V a_part = spread(a_factor), b_part = spread(b_factor),
-          start = spread(-a_factor * number(1) - b_factor * number(4));
-  auto* const to = static_cast<uint8_t*>(y);
-  const auto level_of = [&](int64_t i, int count, V& distance) HWY_ATTR {
-    const V a = floats_of(static_cast<const A*>(x[0]) + i, count),
-            b = floats_of(static_cast<const B*>(x[3]) + i, count);
-    return levels.rounded(hn::MulAdd(a, a_part, hn::MulAdd(b, b_part, start)), distance);
-  };
-  const V one = spread(1);
-  const auto store = [&](int64_t i, int count) HWY_ATTR {
-    V distance = hn::Zero(D());
-    const V level = level_of(i, count, distance);
-    if (levels.is_sure(distance)) return levels.store(level, count, to + i);
-    const V a = floats_of(static_cast<const A*>(x[0]) + i, count),
-            b = floats_of(static_cast<const B*>(x[3]) + i, count);
-    // The compiler would round a product and a sum of it at once; it leaves those of MulAdd.
-    const V sum =
-        hn::MulAdd(hn::Mul(hn::Sub(a, a_zero), a_scale), one, hn::Mul(hn::Sub(b, b_zero), b_scale));
-    store_bytes(limited(hn::Add(hn::Round(quotient_of(sum, scale)), zero)), count, to + i);
-  };
-#if defined(HG_SMALL)
-  constexpr int kVectors = 1;
-#else
-  constexpr int kVectors = 4;  // whose distances are compared at once
-#endif
-  int64_t i = 0;
-  for (; kVectors > 1 && i + kVectors * kLanes <= n; i += kVectors * kLanes) {
-    V distance = hn::Zero(D()), level[kVectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) level[v] = level_of(i + v * kLanes, kLanes, distance);
-    const bool is_sure = levels.is_sure(distance);
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors && is_sure; ++v)
-      levels.store(level[v], kLanes, to + i + v * kLanes);
-#pragma GCC unroll 1
-    for (int v = 0; v < kVectors && !is_sure; ++v) store(i + v * kLanes, kLanes);
-  }
-  for (; i < n; i += kLanes) store(i, static_cast<int>(std::min<int64_t>(kLanes, n - i)));
-}
-
-#if HWY_TARGET == HWY_AVX3
-
-// The table is in registers.
-struct ByteTable {
-  using Result = uint8_t;
-  static constexpr int64_t kStep = 64;
-  HWY_INLINE explicit ByteTable(const void* table) {
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i)
-      pairs[i] = _mm512_loadu_si512(static_cast<const char*>(table) + 64 * i);
-  }
-  // The pair of bytes that holds the result of each x, in lanes of 16 bits.
-  HWY_INLINE __m512i pair_of(__m512i x) const {
-    const __m512i at = _mm512_srli_epi16(x, 1);
-    return _mm512_mask_blend_epi16(_mm512_test_epi16_mask(x, _mm512_set1_epi16(128)),
-                                   _mm512_permutex2var_epi16(pairs[0], at, pairs[1]),
-                                   _mm512_permutex2var_epi16(pairs[2], at, pairs[3]));
-  }
-  HWY_INLINE void look_up(const uint8_t* x, uint64_t mask, uint8_t* y) const {
-    const __m512i all = _mm512_maskz_loadu_epi8(mask, x), one = _mm512_set1_epi16(1),
-                  even = _mm512_and_si512(all, _mm512_set1_epi16(255)),
-                  odd = _mm512_srli_epi16(all, 8);
-    const __m512i of_even = pair_of(even), of_odd = pair_of(odd);
-    const __m512i low =
-        _mm512_mask_srli_epi16(of_even, _mm512_test_epi16_mask(even, one), of_even, 8);
-    const __m512i high =
-        _mm512_mask_slli_epi16(of_odd, _mm512_testn_epi16_mask(odd, one), of_odd, 8);
-    const __m512i results = _mm512_mask_blend_epi8(0xaaaaaaaaaaaaaaaa, low, high);
-    if (mask == ~uint64_t{0})
-      _mm512_storeu_si512(y, results);
-    else
-      _mm512_mask_storeu_epi8(y, mask, results);
-  }
-  __m512i pairs[4];
-};
-struct WordTable {
-  using Result = uint32_t;
-  static constexpr int64_t kStep = 16;
-  HWY_INLINE explicit WordTable(const void* table) {
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i)
-      words[i] = _mm512_loadu_si512(static_cast<const char*>(table) + 64 * i);
-  }
-  HWY_INLINE void look_up(const uint8_t* x, uint64_t mask, uint32_t* y) const {
-    const auto valid = static_cast<__mmask16>(mask);
-    const __m512i at = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(valid, x));
-    __m512i found[8];
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i)
-      found[i] = _mm512_permutex2var_epi32(words[2 * i], at, words[2 * i + 1]);
-#pragma GCC unroll 3
-    for (int bit = 5, count = 4; bit < 8; ++bit, count /= 2) {
-      const __mmask16 is_second = _mm512_test_epi32_mask(at, _mm512_set1_epi32(1 << bit));
-#pragma GCC unroll 4
-      for (int i = 0; i < count; ++i)
-        found[i] = _mm512_mask_blend_epi32(is_second, found[2 * i], found[2 * i + 1]);
-    }
-    if (valid == 0xffff)
-      _mm512_storeu_si512(y, found[0]);
-    else
-      _mm512_mask_storeu_epi32(y, valid, found[0]);
-  }
-  __m512i words[16];
-};
-template <class Table>
-void look_up(const void* table, const uint8_t* x, int64_t n, void* y) {
-  const Table t(table);
-  auto* const to = static_cast<typename Table::Result*>(y);
-  int64_t i = 0;
-  for (; i + Table::kStep <= n; i += Table::kStep) t.look_up(x + i, ~uint64_t{0}, to + i);
-  if (i < n) t.look_up(x + i, (uint64_t{1} << (n - i)) - 1, to + i);
-}
-
-#else
-
-struct ByteTable {
-  using Result = uint8_t;
-};
-struct WordTable {
-  using Result = uint32_t;
-};
-template <class Table>
-void look_up(const void* table, const uint8_t* x, int64_t n, void* y) {
-  using T = typename Table::Result;
-  const T* const results = static_cast<const T*>(table);
-  T* const to = static_cast<T*>(y);
-#pragma GCC unroll 4
-  for (int64_t i = 0; i < n; ++i) to[i] = results[x[i]];
-}
-
-#endif
-
 }  // namespace
 
 constexpr PointwiseSimd kPointwiseSimd = {.activations =
@@ -554,7 +270,7 @@ constexpr PointwiseSimd kPointwiseSimd = {.activations =
                                           .mish = unary<Mish>,
                                           .softplus = unary<Softplus>,
                                           .log_sigmoid = unary<LogSigmoid>,
-                                          .hardtanh = unary<Hardtanh>,
+                                          .hardtanh = unary<Limited>,
                                           .expm1 = unary<Expm1>,
                                           .log = unary<Log>,
                                           .sqrt = unary<Sqrt>,
