@@ -144,14 +144,16 @@ Status hardtanh_grad(GradContext& c) {
   return {};
 }
 bool is_whole(double v) { return v == static_cast<double>(whole_part<int64_t>(v)); }
-Status hardtanh_infer(InferContext& c) {
+// Two real attributes, which must be whole for integers.
+Status infer_with_numbers(InferContext& c, std::string_view first, std::string_view second) {
   HG_TRY(infer_number_unary(c));
   if (is_integer(c.in(0).dtype))
-    for (std::string_view bound : {"min_val", "max_val"})
-      if (const double v = c.attrs().real(bound); !is_whole(v))
-        return c.fail(bound, " must be whole for ", c.in(0).dtype, ", but is ", v);
+    for (std::string_view name : {first, second})
+      if (const double v = c.attrs().real(name); !is_whole(v))
+        return c.fail(name, " must be whole for ", c.in(0).dtype, ", but is ", v);
   return {};
 }
+Status hardtanh_infer(InferContext& c) { return infer_with_numbers(c, "min_val", "max_val"); }
 Status hardtanh_expand(ExpandContext& c) {
   const Value x = c.in(0);
   c.set_out(0, clamp(x, real(c, "min_val").like(x), real(c, "max_val").like(x)));
@@ -211,14 +213,7 @@ Status threshold_grad(GradContext& c) {
   c.set_grad(0, where(cut, zeros(dy), dy));
   return {};
 }
-Status threshold_infer(InferContext& c) {
-  HG_TRY(infer_number_unary(c));
-  if (is_integer(c.in(0).dtype))
-    for (std::string_view name : {"threshold", "value"})
-      if (const double v = c.attrs().real(name); !is_whole(v))
-        return c.fail(name, " must be whole for ", c.in(0).dtype, ", but is ", v);
-  return {};
-}
+Status threshold_infer(InferContext& c) { return infer_with_numbers(c, "threshold", "value"); }
 Status threshold_expand(ExpandContext& c) {
   const Value x = c.in(0);
   const Value cut = le(x, real(c, "threshold").like(x));

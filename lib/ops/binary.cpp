@@ -62,32 +62,21 @@ Status pow_grad(GradContext& c) {
   }
   return {};
 }
-// The larger element receives dy; equal elements share it.
-Status maximum_grad(GradContext& c) {
+using Compare = Value (*)(const Value& a, const Value& b);
+// The extreme element receives dy; equal elements share it.
+template <Compare loses, Compare wins>
+Status extreme_grad(GradContext& c) {
   const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
   const Value shared = where(eq(a, b), dy * 0.5, dy);
-  if (c.needs(0)) c.set_grad(0, where(lt(a, b), zeros(dy), shared));
-  if (c.needs(1)) c.set_grad(1, where(gt(a, b), zeros(dy), shared));
-  return {};
-}
-Status minimum_grad(GradContext& c) {
-  const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
-  const Value shared = where(eq(a, b), dy * 0.5, dy);
-  if (c.needs(0)) c.set_grad(0, where(gt(a, b), zeros(dy), shared));
-  if (c.needs(1)) c.set_grad(1, where(lt(a, b), zeros(dy), shared));
+  if (c.needs(0)) c.set_grad(0, where(loses(a, b), zeros(dy), shared));
+  if (c.needs(1)) c.set_grad(1, where(wins(a, b), zeros(dy), shared));
   return {};
 }
 // The selected element receives dy; at ties it is a.
-Status fmax_grad(GradContext& c) {
+template <Compare is_selected>
+Status selected_grad(GradContext& c) {
   const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
-  const Value first = logical_or(ge(a, b), isnan(b));
-  if (c.needs(0)) c.set_grad(0, where(first, dy, zeros(dy)));
-  if (c.needs(1)) c.set_grad(1, where(first, zeros(dy), dy));
-  return {};
-}
-Status fmin_grad(GradContext& c) {
-  const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
-  const Value first = logical_or(le(a, b), isnan(b));
+  const Value first = logical_or(is_selected(a, b), isnan(b));
   if (c.needs(0)) c.set_grad(0, where(first, dy, zeros(dy)));
   if (c.needs(1)) c.set_grad(1, where(first, zeros(dy), dy));
   return {};
@@ -154,13 +143,13 @@ constexpr OpDef kOps[] = {
     // a^b
     binary_row("pow(a, b) -> y", infer_number_binary, pow_grad),
     // Larger element; NaN if either is NaN.
-    binary_row<kCommutative>("maximum(a, b) -> y", infer_any_binary, maximum_grad),
+    binary_row<kCommutative>("maximum(a, b) -> y", infer_any_binary, extreme_grad<lt, gt>),
     // Smaller element; NaN if either is NaN.
-    binary_row<kCommutative>("minimum(a, b) -> y", infer_any_binary, minimum_grad),
+    binary_row<kCommutative>("minimum(a, b) -> y", infer_any_binary, extreme_grad<gt, lt>),
     // Larger element; the other one if one is NaN.
-    binary_row<kCommutative>("fmax(a, b) -> y", infer_any_binary, fmax_grad),
+    binary_row<kCommutative>("fmax(a, b) -> y", infer_any_binary, selected_grad<ge>),
     // Smaller element; the other one if one is NaN.
-    binary_row<kCommutative>("fmin(a, b) -> y", infer_any_binary, fmin_grad),
+    binary_row<kCommutative>("fmin(a, b) -> y", infer_any_binary, selected_grad<le>),
     // Angle of the point (x, y) = (b, a).
     binary_row("atan2(a, b) -> y", infer_float_binary, atan2_grad),
     // sqrt(a^2 + b^2)
