@@ -12,7 +12,7 @@ import torch
 from torch.autograd import forward_ad
 
 from .. import _core
-from ._device import DeviceTensor, as_hologram, as_torch, there
+from ._device import DeviceTensor, there
 
 
 def kept(value):

@@ -4,7 +4,8 @@
 import torch
 
 from .. import _core
-from ._functions import Program, as_hologram, as_torch, followed, kept, there
+from ._device import as_hologram, as_torch, there
+from ._functions import Program, followed, kept
 
 
 class _Op(Program):

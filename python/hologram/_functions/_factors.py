@@ -6,7 +6,7 @@ import numpy as np
 from .. import _rows
 from ._matrices import _inverse, _turned, mm
 from ._shapes import narrow, permute, to_shape, unsqueeze
-from ._sizes import at_rank, dims_of, dtype_of, product, shape_of
+from ._sizes import dims_of, dtype_of, product, shape_of
 from ._table import define, torch_function
 
 define("inv", "The inverses of square matrices.", lambda A: _inverse(A))

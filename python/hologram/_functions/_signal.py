@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Short-time Fourier transforms."""
 
-import math
-
 import numpy as np
 
 from .. import _rows
