@@ -54,6 +54,25 @@ void mode_of(Call& call) {
       {{"dim", call.integer("dim", -1)}, {"keepdim", call.flag("keepdim", false)}}));
 }
 
+// The numbers at fractional places of sorted lines. s: [lines..., n], place: [lines..., places]
+Value interpolated(Call& call, const Value& s, const Value& place) {
+  const std::string kind = call.string("interpolation", "linear");
+  const auto at = [&](const Value& p) {
+    return call.graph().call("gather", {s, hg::cast(p, i64)}, {{"dim", -1}});
+  };
+  if (kind == "lower") return at(floor(place));
+  if (kind == "higher") return at(ceil(place));
+  if (kind == "nearest") return at(round(place));
+  if (kind != "linear" && kind != "midpoint")
+    call.refuse("interpolation", "must be linear, lower, higher, midpoint or nearest");
+  const Value below = floor(place);
+  const Value weight = kind == "linear"
+                           ? place - below
+                           : hg::where(eq(place, below), number_like(s, 0), number_like(s, 0.5));
+  const Value low = at(below), high = at(ceil(place));
+  return hg::lerp(low, high, weight);
+}
+
 // Sorts n elements along the last dim. The q-quantile is at position q (n - 1), interpolated
 // between two elements. With `skip_nan`, n is the number of elements of a line that are not NaN.
 void quantile_of(Call& call, bool skip_nan) {
@@ -68,7 +87,6 @@ void quantile_of(Call& call, bool skip_nan) {
     assert_true(in_range, str_cat(call.kind(), ": 'q' is not in [0, 1]"));
   }
   for (const Dim& size : x.shape()) g.guard(size, Relation::ne, 0, "a quantile of no elements");
-  const std::string kind = call.string("interpolation", "linear");
   const bool flat = !call.has("dim");
   const bool keepdim = call.flag("keepdim", false);
   const int rank = x.rank();
@@ -91,40 +109,19 @@ void quantile_of(Call& call, bool skip_nan) {
   const Shape q_flat = {many ? q.dim(0) : Dim(1)};
   q = g.call("reshape", {q}, {{"shape", q_flat}});
   Shape lead(s.shape().begin(), s.shape().end() - 1);
-  Shape line = lead, wide = lead;
-  line.emplace_back(1);
+  Shape wide = lead;
   wide.push_back(q_flat[0]);
   const auto as_last = [&](const Value& v) { return g.call("expand", {v}, {{"shape", wide}}); };
   const Value numbers = hg::cast(logical_not(isnan(s)), s.dtype());
   const Value present = g.call("sum", {numbers}, {{"dim", {-1}}, {"keepdim", true}});  // [lines, 1]
   Value size = present;
-  if (!skip_nan) {  // NaN sorts last and makes all quantiles of its line NaN
-    const Value whole = g.call("sum", {hg::cast(eq(isnan(s), isnan(s)), s.dtype())},
-                               {{"dim", {-1}}, {"keepdim", true}});
-    size = whole;
-  }
+  if (!skip_nan)  // NaN sorts last and makes all quantiles of its line NaN
+    size = g.call("sum", {hg::cast(eq(isnan(s), isnan(s)), s.dtype())},
+                  {{"dim", {-1}}, {"keepdim", true}});
   const Value one = number_like(s, 1), zero = number_like(s, 0);
   Value place = as_last(q) * maximum(size - one, zero);
   if (!skip_nan) place = hg::where(lt(present, size), as_last(size - one), place);
-  const auto at = [&](const Value& p) {
-    return g.call("gather", {s, hg::cast(p, i64)}, {{"dim", -1}});
-  };
-  Value y;
-  if (kind == "lower")
-    y = at(floor(place));
-  else if (kind == "higher")
-    y = at(ceil(place));
-  else if (kind == "nearest")
-    y = at(round(place));
-  else if (kind == "linear" || kind == "midpoint") {
-    const Value below = floor(place);
-    const Value weight =
-        kind == "linear" ? place - below : hg::where(eq(place, below), zero, number_like(s, 0.5));
-    const Value low = at(below), high = at(ceil(place));
-    y = hg::lerp(low, high, weight);
-  } else {
-    call.refuse("interpolation", "must be linear, lower, higher, midpoint or nearest");
-  }
+  Value y = interpolated(call, s, place);
   // Restores [q..., dims...].
   Shape shape;
   if (flat && keepdim) shape.assign(rank, Dim(1));

@@ -2,7 +2,6 @@
 #include "converter/cli/constants.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -15,26 +14,18 @@
 namespace hg::convert {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())))
-    text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
-    text.remove_suffix(1);
-  return text;
-}
-
 // Splits "[1, 2]", "(1, 2)" or "1, 2".
 std::vector<std::string_view> elements_of(std::string_view text, char open, char close) {
-  text = trimmed(text);
+  text = tools::trim(text);
   if (text.size() >= 2 && text.front() == open && text.back() == close)
-    text = trimmed(text.substr(1, text.size() - 2));
+    text = tools::trim(text.substr(1, text.size() - 2));
   std::vector<std::string_view> parts;
   int depth = 0;
   for (size_t i = 0, start = 0; i <= text.size() && !text.empty(); ++i) {
     const char c = i < text.size() ? text[i] : ',';
     depth += c == '[' || c == '(' ? 1 : c == ']' || c == ')' ? -1 : 0;
     if (c != ',' || (depth > 0 && i < text.size())) continue;
-    parts.push_back(trimmed(text.substr(start, i - start)));
+    parts.push_back(tools::trim(text.substr(start, i - start)));
     start = i + 1;
   }
   if (!parts.empty() && parts.back().empty()) parts.pop_back();  // "(1,)"
@@ -43,7 +34,7 @@ std::vector<std::string_view> elements_of(std::string_view text, char open, char
 
 // Parses a value of this type; returns nothing if the text is not one.
 std::optional<Item> value_of(const std::string& type, std::string_view text) {
-  const std::string_view word = trimmed(text);
+  const std::string_view word = tools::trim(text);
   if (const auto inner = inside_of(type, "Optional"))
     return word == "None" ? std::optional(Item()) : value_of(*inner, text);
   if (type == "str") return Item(std::string(text));
@@ -106,7 +97,7 @@ bool takes_constant(const std::string& type) {
 
 ConstantOption parse_constant(std::string_view text) {
   const size_t equals = text.find('=');
-  const std::string_view name = trimmed(text.substr(0, equals));
+  const std::string_view name = tools::trim(text.substr(0, equals));
   if (equals == std::string_view::npos || name.empty())
     throw Failure{Exit::usage,
                   str_cat("--constant '", text, "': write it like sr=16000 or mode=mean")};

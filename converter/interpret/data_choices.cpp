@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "converter/containers/containers.h"
 #include "converter/interpret/attempt.h"
 #include "converter/interpret/interpreter.h"
 
@@ -23,12 +24,6 @@ bool is_data_number(const Item& item) {
   return tensor && (*tensor)->is_number() && !(*tensor)->is_poisoned() && !scalar_of(item);
 }
 
-const std::vector<Item>* parts_of(const Item& item) {
-  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) return &(*list)->items;
-  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value)) return &(*tuple)->items;
-  return nullptr;
-}
-
 // How many dims the op chooses from: those of the tensor with the most, and one more where the op
 // adds one. Numbers below 0 stay so, since an op may count them from the rank of all its tensors.
 int count_dims(const ScriptNode& node, Environment& environment) {
@@ -42,7 +37,7 @@ int count_dims(const ScriptNode& node, Environment& environment) {
   for (const ScriptId id : node.inputs) {
     const Item& item = environment.get(id);
     note(item);
-    if (const std::vector<Item>* parts = parts_of(item))
+    if (const Items* parts = elements_of(item))
       for (const Item& part : *parts) note(part);
   }
   if (most < 0) return 0;
@@ -60,7 +55,7 @@ std::vector<int64_t> other_dims(const ScriptNode& node, Environment& environment
       others.push_back(dim->top.constant());
   };
   if (element >= 0 && node.kind != "aten::roll") {
-    const std::vector<Item>& parts = *parts_of(environment.get(node.inputs[argument]));
+    const Items& parts = *elements_of(environment.get(node.inputs[argument]));
     for (size_t k = 0; k < parts.size(); ++k)
       if (k != static_cast<size_t>(element)) note(parts[k]);
   }
@@ -181,7 +176,7 @@ bool is_matrix_norm(const ScriptNode& node, Environment& environment) {
   const size_t at = place_of(node, "dim");
   if (at >= node.inputs.size()) return false;
   const Item& dim = environment.get(node.inputs[at]);
-  const std::vector<Item>* parts = parts_of(dim);
+  const Items* parts = elements_of(dim);
   return parts ? parts->size() == 2 : dim.is_none() && count_dims(node, environment) == 2;
 }
 
@@ -199,7 +194,7 @@ std::optional<DataChoice> find_choice(const ScriptNode& node, Environment& envir
     DataChoice choice;
     choice.argument = i;
     if (is_data_number(item)) choice.number = std::get<TensorRef>(item.value);
-    if (const std::vector<Item>* parts = dim ? parts_of(item) : nullptr)
+    if (const Items* parts = dim ? elements_of(item) : nullptr)
       for (size_t k = 0; k < parts->size() && choice.number == nullptr; ++k)
         if (is_data_number((*parts)[k])) {
           choice.element = static_cast<int>(k);
@@ -224,10 +219,9 @@ std::optional<DataChoice> find_choice(const ScriptNode& node, Environment& envir
 
 Item with_choice(const Item& argument, int element, const Item& choice) {
   if (element < 0) return choice;
-  auto list = std::make_shared<List>();
-  list->items = *parts_of(argument);
-  list->items[static_cast<size_t>(element)] = choice;
-  return Item(std::move(list));
+  Items items = *elements_of(argument);
+  items[static_cast<size_t>(element)] = choice;
+  return list_of(std::move(items));
 }
 
 // Whether the parts of the tensor may differ in number from dim to dim.
@@ -238,6 +232,62 @@ bool has_uneven_parts(const ScriptNode& node, Environment& environment) {
   if (tensor == nullptr || (*tensor)->is_complex()) return false;
   const Shape shape = environment.memory().type(*tensor).shape;
   return std::any_of(shape.begin(), shape.end(), [&](const Dim& d) { return d != shape[0]; });
+}
+
+// The op with one of the choices.
+struct Way {
+  ScriptNode node;
+  double number;
+  bool fails = false;
+};
+
+// For each way, whether data chooses it, and whether it chooses any.
+struct Conditions {
+  std::vector<Value> each;
+  Value any;
+};
+Conditions conditions_of(const std::vector<Way>& ways, const DataChoice& choice, Memory& memory) {
+  Graph& g = memory.graph();
+  Value number = memory.read(choice.number);
+  if (!is_float(number.dtype())) number = cast(number, i64);
+  if (choice.wrap > 0)
+    number = g.call("where", {g.call("lt", {number, g.scalar(int64_t{0}, i64)}),
+                              g.call("add", {number, g.scalar(choice.wrap, i64)}), number});
+  if (choice.period > 0)
+    number = g.call("remainder", {number, g.scalar(choice.period, number.dtype())});
+  Conditions made;
+  for (const Way& way : ways) {
+    const Value is_one = g.call(
+        "eq", {number, is_float(number.dtype()) ? g.scalar(way.number, number.dtype())
+                                                : g.scalar(static_cast<int64_t>(way.number), i64)});
+    made.each.push_back(is_one);
+    made.any = made.any ? g.call("logical_or", {made.any, is_one}) : is_one;
+  }
+  return made;
+}
+
+// The ways as nested branches of `node`, from the last, which needs no condition, to the first.
+// `add_value` adds an item to the values and returns its id.
+template <class AddValue>
+ScriptNode branches_of(const ScriptNode& node, std::vector<Way>& ways,
+                       const std::vector<Value>& conditions, Memory& memory,
+                       const AddValue& add_value) {
+  ScriptNode chosen = std::move(ways.back().node);
+  for (size_t c = ways.size() - 1; c-- > 0;) {
+    ScriptNode either;
+    either.kind = "prim::If";
+    either.output_types = node.output_types;
+    either.origin = node.origin;
+    either.inputs = {add_value(Item(memory.make_number(conditions[c])))};
+    either.outputs = node.outputs;
+    for (ScriptNode* side : {&ways[c].node, &chosen}) {
+      for (ScriptId& id : side->outputs) id = add_value({});
+      either.blocks.push_back({{}, {}, side->outputs});
+      either.blocks.back().nodes.push_back(std::move(*side));
+    }
+    chosen = std::move(either);
+  }
+  return chosen;
 }
 
 }  // namespace
@@ -314,13 +364,6 @@ bool Interpreter::run_at_data_choice(const ScriptNode& node) {
     values_.push_back(std::move(item));
     return static_cast<ScriptId>(values_.size() - 1);
   };
-  // The op with each choice. It rejects some for sizes, as cross() does dims of a size other
-  // than 3.
-  struct Way {
-    ScriptNode node;
-    double number;
-    bool fails = false;
-  };
   std::vector<Way> ways;
   const Item argument = get(node.inputs[found->argument]);
   const std::string& name = node.argument_names[found->argument];
@@ -331,6 +374,7 @@ bool Interpreter::run_at_data_choice(const ScriptNode& node) {
     if (!found->others.empty())
       way.node.inputs[found->other_argument] = add_value(found->others[c]);
   }
+  // The op rejects some choices for sizes, as cross() does dims of a size other than 3.
   for (Way& way : ways) {
     ScriptBlock alone;
     alone.nodes.push_back(way.node);
@@ -343,52 +387,20 @@ bool Interpreter::run_at_data_choice(const ScriptNode& node) {
     for (const Way& way : ways) numbers += str_cat(numbers.empty() ? "" : ", ", way.number);
     note(str_cat(node.kind, ": '", name, "' depends on data and can be ", numbers));
   }
-  Graph& g = memory_.graph();
-  Value number = memory_.read(found->number);
-  if (!is_float(number.dtype())) number = cast(number, i64);
-  if (found->wrap > 0)
-    number = g.call("where", {g.call("lt", {number, g.scalar(int64_t{0}, i64)}),
-                              g.call("add", {number, g.scalar(found->wrap, i64)}), number});
-  if (found->period > 0)
-    number = g.call("remainder", {number, g.scalar(found->period, number.dtype())});
-  std::vector<Value> conditions;
-  Value is_any;
-  for (const Way& way : ways) {
-    const Value is_one = g.call(
-        "eq", {number, is_float(number.dtype()) ? g.scalar(way.number, number.dtype())
-                                                : g.scalar(static_cast<int64_t>(way.number), i64)});
-    conditions.push_back(is_one);
-    is_any = is_any ? g.call("logical_or", {is_any, is_one}) : is_one;
-  }
-  require(Item(memory_.make_number(is_any)), true,
+  const Conditions conditions = conditions_of(ways, *found, memory_);
+  require(Item(memory_.make_number(conditions.any)), true,
           str_cat(node.kind, ": '", name, "' has a value that the op does not allow"));
   if (found->ranks_differ && ways.size() > 1) {
     Splitting splitting;
     for (Way& way : ways) splitting.ways.push_back(std::move(way.node));
     for (size_t c = 0; c + 1 < ways.size(); ++c)
-      splitting.conditions.push_back(add_value(Item(memory_.make_number(conditions[c]))));
+      splitting.conditions.push_back(add_value(Item(memory_.make_number(conditions.each[c]))));
     spare.count = values_.size();  // run_nodes() drops the values after the ways
     throw splitting;
   }
-  // From the last choice, which needs no condition, to the first.
-  ScriptNode chosen = std::move(ways.back().node);
-  for (size_t c = ways.size() - 1; c-- > 0;) {
-    ScriptNode either;
-    either.kind = "prim::If";
-    either.output_types = node.output_types;
-    either.origin = node.origin;
-    either.inputs = {add_value(Item(memory_.make_number(conditions[c])))};
-    either.outputs = node.outputs;
-    for (ScriptNode* side : {&ways[c].node, &chosen}) {
-      for (ScriptId& id : side->outputs) id = add_value({});
-      either.blocks.push_back({{}, {}, side->outputs});
-      either.blocks.back().nodes.push_back(std::move(*side));
-    }
-    chosen = std::move(either);
-  }
   may_split_ = false;
   try {
-    dispatch(chosen);
+    dispatch(branches_of(node, ways, conditions.each, memory_, add_value));
   } catch (const Refusal& refusal) {
     throw Refusal{
         str_cat("argument '", name,

@@ -4,17 +4,12 @@
 // are represented like the result of split().
 #include "converter/containers/columns.h"
 #include "converter/containers/container_ops.h"
+#include "converter/containers/containers.h"
 #include "converter/onnx/contrib.h"
 #include "converter/onnx/rows.h"
 
 namespace hg::convert::onnx {
 namespace {
-
-Item sequence(std::vector<Item> items) {
-  auto list = std::make_shared<List>();
-  list->items = std::move(items);
-  return Item(std::move(list));
-}
 
 // Returns the tensor that contains such slices; an invalid Value for other sequences.
 Value slices_of(Node& n, int input) {
@@ -47,9 +42,9 @@ size_t place(Node& n, int input, size_t size, bool may_be_end) {
 void construct(Node& n) {
   std::vector<Item> items;
   for (int i = 0; i < n.input_count(); ++i) items.push_back(n.item(i));
-  n.give_item(sequence(std::move(items)));
+  n.give_item(list_of(std::move(items)));
 }
-void empty(Node& n) { n.give_item(sequence({})); }
+void empty(Node& n) { n.give_item(list_of({})); }
 void at(Node& n) {
   if (pieces_of(n, 0) != nullptr) return (void)pieces::get_item(n.call());
   if (const Value all = slices_of(n, 0)) {
@@ -66,14 +61,14 @@ void insert(Node& n) {
   std::vector<Item> items = n.list(0);
   const size_t where = n.has(2) ? place(n, 2, items.size(), true) : items.size();
   items.insert(items.begin() + static_cast<long>(where), n.item(1));
-  n.give_item(sequence(std::move(items)));
+  n.give_item(list_of(std::move(items)));
 }
 void erase(Node& n) {
   std::vector<Item> items = n.list(0);
   if (items.empty()) n.refuse("the sequence is empty");
   const size_t where = n.has(1) ? place(n, 1, items.size(), false) : items.size() - 1;
   items.erase(items.begin() + static_cast<long>(where));
-  n.give_item(sequence(std::move(items)));
+  n.give_item(list_of(std::move(items)));
 }
 void length(Node& n) {
   if (const Pieces* parts = pieces_of(n, 0))
@@ -154,7 +149,7 @@ void split_to_sequence(Node& n) {
     }
     parts.push_back(n.item_of(part));
   }
-  n.give_item(sequence(std::move(parts)));
+  n.give_item(list_of(std::move(parts)));
 }
 
 void has_element(Node& n) { n.give(Known{boolean, 0, {Scalar::of(n.has(0))}}); }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "converter/core/failure.h"
@@ -63,6 +64,64 @@ std::string told_by(const Dim& size) {
   }
   return at[1] != at[0] && at[2] - at[1] == at[1] - at[0] ? symbols[0] : "";
 }
+
+// The open sizes of a model's inputs, by the names that the file gives them.
+class OpenSizes {
+ public:
+  // Notes a name in the file. Must be called for all sizes before dim_of().
+  void note(const std::string& param) {
+    const Result<Dim> parsed = Dim::parse(param);
+    if (!parsed.ok()) return;
+    told_.insert(told_by(*parsed));
+    if (!parsed->symbol().empty()) symbol_of(param);
+  }
+
+  Dim dim_of(const file::TensorShapeProto::Dimension& dim) {
+    // Some exporters write -1 or a question mark for an unknown size.
+    if (dim.has_dim_value() && dim.dim_value() >= 0) return dim.dim_value();
+    const std::string& param = dim.dim_param();
+    if (param.empty() || param == "?" || param == "-1")
+      return Dim(std::string_view(symbol_of(str_cat(" unnamed ", unnamed_++))));
+    // torch.onnx.export writes sums and products of names. batch-size is a name.
+    if (const Result<Dim> parsed = Dim::parse(param); parsed.ok() && parsed->symbol().empty()) {
+      std::vector<std::string> names;
+      parsed->collect_symbols(names);
+      const auto is_told = [&](const std::string& name) { return told_.contains(name); };
+      if (std::all_of(names.begin(), names.end(), is_told)) return *parsed;
+    }
+    return Dim(std::string_view(symbol_of(param)));
+  }
+
+ private:
+  // The name as an identifier that no other name has.
+  std::string symbol_of(const std::string& param) {
+    const auto known = symbols_.find(param);
+    if (known != symbols_.end()) return known->second;
+    std::string symbol;
+    for (const char c : param)
+      symbol +=
+          (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
+    if (symbol.empty() || (symbol[0] >= '0' && symbol[0] <= '9')) symbol.insert(0, "d_");
+    const auto is_taken = [&] {
+      return symbol == "min" || symbol == "max" || symbol == "mod" || symbol == "floordiv" ||
+             std::any_of(symbols_.begin(), symbols_.end(),
+                         [&](const auto& each) { return each.second == symbol; });
+    };
+    constexpr size_t kMostAlike = 64;
+    while (is_taken()) {
+      symbol += '_';
+      if (symbol.size() > param.size() + kMostAlike)
+        throw Failure{Exit::unsupported,
+                      str_cat("too many open sizes have names like '", param, "'")};
+    }
+    symbols_[param] = symbol;
+    return symbol;
+  }
+
+  std::set<std::string> told_;                  // symbols that a size determines
+  std::map<std::string, std::string> symbols_;  // by name
+  int64_t unnamed_ = 0;
+};
 
 }  // namespace
 
@@ -233,53 +292,11 @@ void GraphReader::read_inputs() {
     if (!opened_.contains(tensor.name())) has_value.insert(tensor.name());
   for (const file::SparseTensorProto& tensor : model_.graph().sparse_initializer())
     if (!opened_.contains(tensor.values().name())) has_value.insert(tensor.values().name());
-  int64_t unnamed = 0;
-  const auto symbol_of = [&](const std::string& param) {
-    const auto known = symbols_.find(param);
-    if (known != symbols_.end()) return known->second;
-    std::string symbol;
-    for (const char c : param)
-      symbol +=
-          (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
-    if (symbol.empty() || (symbol[0] >= '0' && symbol[0] <= '9')) symbol.insert(0, "d_");
-    const auto taken = [&] {
-      return symbol == "min" || symbol == "max" || symbol == "mod" || symbol == "floordiv" ||
-             std::any_of(symbols_.begin(), symbols_.end(),
-                         [&](const auto& each) { return each.second == symbol; });
-    };
-    constexpr size_t kMostAlike = 64;
-    while (taken()) {
-      symbol += '_';
-      if (symbol.size() > param.size() + kMostAlike)
-        throw Failure{Exit::unsupported,
-                      str_cat("too many open sizes have names like '", param, "'")};
-    }
-    symbols_[param] = symbol;
-    return symbol;
-  };
-  std::set<std::string> told;
-  for (const file::ValueInfoProto& input : model_.graph().input())
-    for (const auto& dim : input.type().tensor_type().shape().dim()) {
-      const Result<Dim> parsed = Dim::parse(dim.dim_param());
-      if (has_value.contains(input.name()) || !parsed.ok()) continue;
-      told.insert(told_by(*parsed));
-      if (!parsed->symbol().empty()) symbol_of(dim.dim_param());
-    }
-  const auto dim_of = [&](const file::TensorShapeProto::Dimension& dim) -> Dim {
-    // Some exporters write -1 or a question mark for an unknown size.
-    if (dim.has_dim_value() && dim.dim_value() >= 0) return dim.dim_value();
-    const std::string& param = dim.dim_param();
-    if (param.empty() || param == "?" || param == "-1")
-      return Dim(std::string_view(symbol_of(str_cat(" unnamed ", unnamed++))));
-    // torch.onnx.export writes sums and products of names. batch-size is a name.
-    if (const Result<Dim> parsed = Dim::parse(param); parsed.ok() && parsed->symbol().empty()) {
-      std::vector<std::string> names;
-      parsed->collect_symbols(names);
-      const auto is_told = [&](const std::string& name) { return told.contains(name); };
-      if (std::all_of(names.begin(), names.end(), is_told)) return *parsed;
-    }
-    return Dim(std::string_view(symbol_of(param)));
-  };
+  OpenSizes sizes;
+  for (const file::ValueInfoProto& input : model_.graph().input()) {
+    if (has_value.contains(input.name())) continue;
+    for (const auto& dim : input.type().tensor_type().shape().dim()) sizes.note(dim.dim_param());
+  }
   for (const file::ValueInfoProto& input : model_.graph().input()) {
     if (has_value.contains(input.name())) continue;
     ScriptInput made;
@@ -291,9 +308,9 @@ void GraphReader::read_inputs() {
         outer.has_optional_type() ? outer.optional_type().elem_type() : outer;
     if (!whole.has_tensor_type())
       throw Failure{Exit::unsupported,
-                    str_cat("the input '", input.name(), "' is no tensor but ",
-                            whole.has_sequence_type() ? "a sequence" : "of a kind",
-                            " that hg-convert does not take")};
+                    str_cat("the input '", input.name(), "' is ",
+                            whole.has_sequence_type() ? "a sequence" : "of another kind",
+                            "; hg-convert supports tensors only")};
     const auto& type = whole.tensor_type();
     const std::optional<DType> dtype = dtype_of_onnx(type.elem_type());
     if (!dtype)
@@ -302,7 +319,7 @@ void GraphReader::read_inputs() {
                                                ", a dtype that Hologram lacks")};
     if (type.has_shape()) {
       TensorType known{*dtype, {}};
-      for (const auto& dim : type.shape().dim()) known.shape.push_back(dim_of(dim));
+      for (const auto& dim : type.shape().dim()) known.shape.push_back(sizes.dim_of(dim));
       made.known = std::move(known);
     }
     program_.body.inputs.push_back(fresh());

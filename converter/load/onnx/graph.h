@@ -90,7 +90,6 @@ class GraphReader {
   int64_t inlined_ = 0;                                       // bytes of inlined nodes
   int64_t dense_ = 0;                                         // bytes of densified tensors
   std::vector<std::pair<ScriptId, int32_t>> matrices_;  // parameters and their program tensors
-  std::map<std::string, std::string> symbols_;          // by dim_param
 };
 
 }  // namespace hg::convert::onnx
