@@ -181,7 +181,7 @@ void add_files(CommandLine& line, TrainJob& job) {
   line.add("MODEL", job.model, "the model, an .hgm file");
   line.add("--entry", job.entry, "the entry to train, if the file has several");
   line.add("--adapter", job.adapters,
-           "continue to train this adapter; --out is then an adapter, too");
+           "continue to train this adapter; --out is then also an adapter");
   line.add("--input,-i", job.inputs, "[NAME=]FILE.npy, once per input");
   line.add("--target,-t", job.targets, "FILE.npy, once per loss");
   line.add("--validation-input", job.validation_inputs, "like --input, for validation");

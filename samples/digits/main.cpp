@@ -56,7 +56,7 @@ hg::Status read_digits(const std::string& file, const std::string& folder, int64
       print_image(images.as<float>() + i * kSide * kSide, answer, truth);
     }
   }
-  std::printf("%lld of %lld images read right\n", static_cast<long long>(right),
+  std::printf("%lld of %lld images classified correctly\n", static_cast<long long>(right),
               static_cast<long long>(count));
   return {};
 }

@@ -34,7 +34,7 @@ def main():
         (scores,) = (values for name, values in batch.items() if name.startswith("score_"))
         right += int((scores.argmax(1) == batch["label"]).sum())
         count += len(scores)
-    print(f"{right} of {count} images are read rightly")
+    print(f"{right} of {count} images are classified correctly")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def main():
     run = hg.distributed.map_in_pandas(model, {"image": "image"}, batch_size=32, threads=1)
     read = rows.mapInPandas(run, f"image array<float>, label long, {output} array<float>").toPandas()
     right = sum(int(np.argmax(scores)) == label for scores, label in zip(read[output], read["label"]))
-    print(f"{right} of {len(read)} images are read rightly")
+    print(f"{right} of {len(read)} images are classified correctly")
 
     # The same as a function of columns.
     scores = hg.distributed.pandas_udf(model, "array<float>", batch_size=32, threads=1)

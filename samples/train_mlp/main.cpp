@@ -57,7 +57,7 @@ hg::Status train(const std::string& folder, const std::string& file) {
 
   const auto show = [](const hg::Progress& p) {
     if (p.is_epoch && p.epoch % 10 == 0)
-      std::printf("epoch %2lld  loss %.4f  of unseen images %.4f, read right %.0f %%\n",
+      std::printf("epoch %2lld  loss %.4f  of unseen images %.4f, correct %.0f %%\n",
                   static_cast<long long>(p.epoch), p.loss, p.validation->loss,
                   100 * p.validation->metrics[0]);
     return true;
@@ -65,7 +65,7 @@ hg::Status train(const std::string& folder, const std::string& file) {
   HG_TRY(
       trainer.fit(seen, {.epochs = 60, .batch = 20, .validation = &unseen, .on_progress = show}));
   HG_TRY_ASSIGN(const hg::Evaluation result, trainer.evaluate(unseen));
-  std::printf("%.0f of %lld unseen images read right\n",
+  std::printf("%.0f of %lld unseen images classified correctly\n",
               result.metrics[0] * static_cast<double>(count - kTrain),
               static_cast<long long>(count - kTrain));
   return file.empty() ? hg::Status() : trainer.save(file);
