@@ -19,18 +19,22 @@ constexpr ScatterReduce kReduces[] = {ScatterReduce::none, ScatterReduce::add,
                                       ScatterReduce::prod, ScatterReduce::amax,
                                       ScatterReduce::amin, ScatterReduce::mean};
 
-class Case : private Chance {
- public:
+// Random tensors of small whole numbers.
+class Tensors : protected Chance {
+ protected:
   using Chance::Chance;
-  void run();
-
- private:
   TensorData random(DType dtype, const Sizes& shape, int64_t most) {
     TensorData data = must(TensorData::allocate(dtype, shape));
     for (int64_t i = 0; i < shape.count(); ++i)
       write_element(data.tensor, i, static_cast<double>(below(most)));
     return data;
   }
+};
+
+class Case : private Tensors {
+ public:
+  using Tensors::Tensors;
+  void run();
 };
 
 double combined(double a, double b, ScatterReduce reduce) {
@@ -131,18 +135,10 @@ TEST(ScatterRandom, ElementsAreThoseOfAPlainLoop) {
 }
 
 // Bags of rows of a table: picked by index, scaled, some left out, and reduced into x.
-class Bags : private Chance {
+class Bags : private Tensors {
  public:
-  using Chance::Chance;
+  using Tensors::Tensors;
   void run();
-
- private:
-  TensorData random(DType dtype, const Sizes& shape, int64_t most) {
-    TensorData data = must(TensorData::allocate(dtype, shape));
-    for (int64_t i = 0; i < shape.count(); ++i)
-      write_element(data.tensor, i, static_cast<double>(below(most)));
-    return data;
-  }
 };
 
 void Bags::run() {
