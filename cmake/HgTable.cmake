@@ -27,6 +27,7 @@ set(HG_STEMS
   integer
   low_bits
   linalg
+  determinant
   eig
   fft
   gradient

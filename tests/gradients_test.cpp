@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "hg/hg.h"
 #include "hg/op.h"
@@ -15,6 +16,7 @@ namespace hg {
 namespace {
 
 using test::evaluate;
+using Fn = std::function<Value(const Value&)>;
 
 // t = a * b; y = t + (t * a) * a
 TEST(Gradients, AreExactOnGraphsWithReuse) {
@@ -186,6 +188,105 @@ TEST(Gradients, OfGradientsOfProductsAreRightAtZeros) {
     EXPECT_EQ(evaluate(std::move(g), {{0, 5, 0}}),
               running ? (std::vector<double>{6, 1, 5}) : (std::vector<double>{5, 0, 5}));
   }
+}
+
+// The elements of the Hessian of the sum, for each element of x.
+std::vector<double> second_derivatives(const Fn& f, const std::vector<double>& at) {
+  Graph g;
+  const Value x = g.input("x", f64, {static_cast<int64_t>(at.size())});
+  g.output("", grad(sum(grad(sum(f(x)), {x})[0]), {x})[0]);
+  EXPECT_TRUE(g.status().ok()) << g.status().message();
+  return evaluate(std::move(g), {at});
+}
+
+// torch's values where the first derivative has a step.
+TEST(Gradients, OfSecondOrderAtKinksAreTorchs) {
+  const auto at = [](const char* op, NamedAttrs attrs) {
+    return [=](const Value& x) { return x.graph()->call(op, {x}, attrs); };
+  };
+  const double slope = 0.19661193324148185;  // of the sigmoid at 1
+  EXPECT_EQ(second_derivatives(at("softplus", {{"threshold", 1.0}}), {1, 2}),
+            (std::vector<double>{0, 0}));
+  EXPECT_NEAR(second_derivatives(at("softplus", {}), {1})[0], slope, 1e-15);
+  const auto loss = [](const char* op) {
+    return [=](const Value& x) {
+      return x.graph()->call(op, {x, x * 0.0}, {{"reduction", "sum"}});
+    };
+  };
+  EXPECT_EQ(second_derivatives(loss("smooth_l1_loss"), {-1, 0, 0.5, 1}),
+            (std::vector<double>{0, 1, 1, 0}));
+  EXPECT_EQ(second_derivatives(loss("huber_loss"), {-1, 0, 0.5, 1}),
+            (std::vector<double>{1, 1, 1, 1}));
+}
+
+// The mixed derivative is that of weight x below 0; at 0 it is 0.
+TEST(Gradients, OfGradientsOfPreluAreZeroAtZero) {
+  Graph g;
+  const Value x = g.input("x", f64, {4}), weight = g.input("weight", f64, {1});
+  const std::vector<Value> first = grad(sum(g.call("prelu", {x, weight})), {x, weight});
+  for (const Value& d : first) g.output("", d);
+  g.output("", grad(sum(first[0]), {weight})[0]);
+  g.output("", grad(sum(first[1]), {x})[0]);
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  EXPECT_EQ(evaluate(std::move(g), {{-2, 0, -0.0, 3}, {0.25}}),
+            (std::vector<double>{0.25, 0.25, 0.25, 1, -2, 1, 1, 0, 0, 0}));
+}
+
+// sum |x|^p has an infinite slope at 0, which counts as 0 and does not reach other elements.
+TEST(Gradients, OfNormsBelowOneAreDefinedBesideZeros) {
+  Graph g;
+  const Value x = g.input("x", f64, {3});
+  const Value first = grad(g.call("norm", {x}, {{"ord", 0.5}}), {x})[0];
+  g.output("", first);
+  g.output("", grad(sum(first * first), {x})[0]);
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  // With y = (|a|^0.5 + |b|^0.5)^2 at (a, b) = (1, -4): dy/da = 3, dy/db = -1.5, d2y/da2 = -1,
+  // d2y/dadb = -0.25, d2y/db2 = -0.0625
+  const std::vector<double> found = evaluate(std::move(g), {{0, 1, -4}});
+  ASSERT_EQ(found.size(), 6u);
+  const double expected[] = {0, 3, -1.5, 0, 2 * (3 * -1 + -1.5 * -0.25), 0};
+  for (const size_t i : {0u, 1u, 2u, 4u}) EXPECT_NEAR(found[i], expected[i], 1e-12) << i;
+  EXPECT_NEAR(found[5], 2 * (3 * -0.25 + -1.5 * -0.0625), 1e-12);
+}
+
+// Cofactors, and their derivatives, for matrices of each rank.
+TEST(Gradients, OfDeterminantsOfSingularMatricesAreCofactors) {
+  const auto check = [](const std::vector<double>& at, const std::vector<double>& first,
+                        const std::vector<double>& second) {
+    Graph g;
+    const auto n = static_cast<int64_t>(std::sqrt(at.size()));
+    const Value x = g.input("x", f64, {n * n});
+    const Value d = grad(g.call("det", {reshape(x, {n, n})}), {x})[0];
+    Value weighted = d * cast(g.call("arange", {}, {{"end", n * n}}), f64);
+    g.output("", d);
+    g.output("", grad(sum(weighted), {x})[0]);
+    ASSERT_TRUE(g.status().ok()) << g.status().message();
+    const std::vector<double> found = evaluate(std::move(g), {at});
+    for (size_t i = 0; i < at.size(); ++i) EXPECT_NEAR(found[i], first[i], 1e-13) << i;
+    for (size_t i = 0; i < at.size(); ++i) EXPECT_NEAR(found[at.size() + i], second[i], 1e-12) << i;
+  };
+  check({0}, {1}, {0});
+  check({1, 1, 1, 1}, {1, -1, -1, 1}, {3, -2, -1, 0});
+  check({0, 0, 0, 0}, {0, 0, 0, 0}, {3, -2, -1, 0});
+  check({1, 0, 0, 1}, {1, 0, 0, 1}, {3, -2, -1, 0});  // equal singular values
+  check({1, 2, 3, 4, 5, 6, 7, 8, 9}, {-3, 6, -3, 6, -12, 6, -3, 6, -3},
+        {-6, 12, -6, 12, -24, 12, -6, 12, -6});
+  check({1, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 8, -7, 0, -5, 4});
+  check({0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0, 0});
+}
+
+// The third derivatives of a b c by its factors, along the diagonal of a matrix.
+TEST(Gradients, OfThirdOrderOfDeterminants) {
+  Graph g;
+  const Value x = g.input("x", f64, {9}), matrix = reshape(x, {3, 3});
+  Value d = g.call("det", {matrix});
+  for (const int64_t place : {0, 4, 8}) {
+    d = slice(grad(d, {x})[0], 0, place, place + 1);
+    d = sum(d);
+  }
+  g.output("", d);
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  EXPECT_NEAR(evaluate(std::move(g), {{1, 0, 0, 0, 1, 0, 0, 0, 1}})[0], 1, 1e-13);
 }
 
 TEST(Gradients, AreZeroWhereNothingDepends) {

@@ -111,10 +111,13 @@ Status mish_expand(ExpandContext& c) {
   c.set_out(0, c.in(0) * tanh(softplus(c.in(0))));
   return {};
 }
-// dx = dy sigmoid(beta x), dy beyond the threshold
+// dx = dy sigmoid(beta x), dy beyond the threshold. At the threshold, its derivative is 0, as in
+// torch.
 Status softplus_grad(GradContext& c) {
   const Value scaled = c.in(0) * c.attrs().real("beta"), dy = c.dout(0);
-  c.set_grad(0, where(above_limit(scaled, c.attrs().real("threshold")), dy, dy * sigmoid(scaled)));
+  const Value limit = number_like(scaled, c.attrs().real("threshold"));
+  const Value slope = sigmoid(where(ge(scaled, limit), limit, scaled));
+  c.set_grad(0, where(gt(scaled, limit), dy, dy * slope));
   return {};
 }
 Status softplus_expand(ExpandContext& c) {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Composites of several families: gates, similarities and distances.
-#include <cmath>
-
 #include "hg/op.h"
 #include "lib/graph/real.h"
 #include "lib/ops/terms.h"
@@ -23,20 +21,42 @@ Status glu(ExpandContext& c) {
   return {};
 }
 
-// x where x > 0, else weight x; weight has one element, or one per channel (dim 1)
+// Whether the weight of prelu has one element per channel (dim 1) of x.
+bool is_per_channel(const Value& x, const Value& weight) {
+  return weight.rank() == 1 && !(weight.dim(0) == Dim(1)) && x.rank() > 1;
+}
+// The weight of prelu as it broadcasts to x.
+Value channel_weight(const Value& x, const Value& weight) {
+  if (!is_per_channel(x, weight))
+    return weight.rank() == 1 && x.rank() == 0 ? term::reshape(weight, {}) : weight;
+  Shape shape(x.rank(), Dim(1));
+  shape[1] = weight.dim(0);
+  return term::reshape(weight, shape);
+}
+// x where x > 0, else weight x
 Status prelu(ExpandContext& c) {
-  const Value x = c.in(0);
-  Value weight = c.in(1);
-  if (weight.rank() == 1 && !(weight.dim(0) == Dim(1)) && x.rank() > 1) {
-    if (!guard_equal(c, weight.dim(0), x.dim(1)))
-      return invalid_argument("prelu: weight is ", weight.shape(), ", x is ", x.shape());
-    Shape shape(x.rank(), Dim(1));
-    shape[1] = weight.dim(0);
-    weight = term::reshape(weight, shape);
-  } else if (weight.rank() == 1 && x.rank() == 0) {
-    weight = term::reshape(weight, {});
+  const Value x = c.in(0), weight = c.in(1);
+  if (is_per_channel(x, weight) && !guard_equal(c, weight.dim(0), x.dim(1)))
+    return invalid_argument("prelu: weight is ", weight.shape(), ", x is ", x.shape());
+  c.set_out(0, where(gt(x, term::number(x, 0)), x, channel_weight(x, weight) * x));
+  return {};
+}
+// dx = x > 0 ? dy : weight dy; dweight = x >= 0 ? 0 : x dy. At 0 the derivatives of both are 0, as
+// in torch.
+Status prelu_grad(GradContext& c) {
+  const Value x = c.in(0), dy = c.dout(0), weight = channel_weight(x, c.in(1));
+  const Value zero = term::number(x, 0);
+  if (c.needs(0)) {
+    const Value slope = where(eq(x, zero), term::op("detach", weight), weight);
+    c.set_grad(0, where(gt(x, zero), dy, slope * dy));
   }
-  c.set_out(0, where(gt(x, term::number(x, 0)), x, weight * x));
+  if (c.needs(1)) {
+    Dims over;
+    for (int d = 0; d < x.rank(); ++d)
+      if (d != 1) over.emplace_back(d);
+    const Value part = where(ge(x, zero), zero, x * dy);
+    c.set_grad(1, is_per_channel(x, c.in(1)) ? hg::sum(part, over) : part);
+  }
   return {};
 }
 
@@ -62,25 +82,9 @@ Status cosine_similarity(ExpandContext& c) {
 // |x1 - x2 + eps|_p over the last dim
 Status pairwise_distance(ExpandContext& c) {
   const Value d = c.in(0) - c.in(1) + real(c, "eps");
-  const bool keepdim = c.attrs().flag("keepdim");
   const Dims over = d.rank() == 0 ? Dims{} : Dims{-1};
-  const Real p = real(c, "p");
-  Value y;
-  if (p.is(0)) {
-    y = hg::sum(cast(ne(d, term::number(d, 0)), d.dtype()), over, keepdim);
-  } else if (p.is(1)) {
-    y = hg::sum(abs(d), over, keepdim);
-  } else if (p.is(2)) {
-    y = sqrt(hg::sum(d * d, over, keepdim));
-  } else if (!p.is_known()) {
-    y = call_with(c.graph(), "norm", {d}, {{"ord", p}}, {{"dim", over}, {"keepdim", keepdim}});
-  } else if (std::isinf(p.known())) {
-    y = p.known() > 0 ? amax(abs(d), over, keepdim) : amin(abs(d), over, keepdim);
-  } else {
-    const Value total = hg::sum(pow(abs(d), p.like(d)), over, keepdim);
-    y = pow(total, (1 / p).like(total));
-  }
-  c.set_out(0, y);
+  c.set_out(0, call_with(c.graph(), "norm", {d}, {{"ord", real(c, "p")}},
+                         {{"dim", over}, {"keepdim", c.attrs().flag("keepdim")}}));
   return {};
 }
 
@@ -88,7 +92,7 @@ constexpr OpDef kOps[] = {
     // a * sigmoid(b), where a and b are the halves of x along dim.
     {.signature = "glu(x, dim: int = -1) -> y", .expand = glu},
     // x > 0 ? x : weight * x. weight: [1], or [channels] for dim 1 of x.
-    {.signature = "prelu(x, weight) -> y", .expand = prelu},
+    {.signature = "prelu(x, weight) -> y", .grad = prelu_grad, .expand = prelu},
     // sum(x1 * x2) / (max(|x1|, eps) * max(|x2|, eps)) along dim. Shapes broadcast.
     {.signature = "cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8) -> y",
      .expand = cosine_similarity},

@@ -159,9 +159,8 @@ Value inverse_transposed(const Value& a) {
   const Value one = term::expand(identity(a, a.dim(-1)), a.shape());
   return g.call("solve", {transpose_last(a), one});
 }
-// d det = det tr(a^-1 da)
 Status det_grad(GradContext& c) {
-  c.set_grad(0, widen(widen(c.dout(0) * c.out(0), 0), 0) * inverse_transposed(c.in(0)));
+  c.set_grad(0, widen(widen(c.dout(0), 0), 0) * c.graph().call("det_grad", {c.in(0)}));
   return {};
 }
 Status slogdet_grad(GradContext& c) {

@@ -265,7 +265,7 @@ Status norm_expand(ExpandContext& c) {
   return {};
 }
 // p = 2: dx = dy x / y; p = 1: dy sign x; p = 0: 0; infinite p: as amax of |x|;
-// else dy x |x|^(p - 2) / y^(p - 1); 0 where y is 0
+// else dy x |x|^(p - 2) / y^(p - 1); 0 where y is 0, and where x is 0 if p < 1
 Status norm_grad(GradContext& c) {
   const Value x = c.in(0), y = kept(c, c.out(0)), dy = kept(c, c.dout(0));
   const double p = c.attrs().real("ord");
@@ -279,13 +279,15 @@ Status norm_grad(GradContext& c) {
     std::vector<Dim> dims(axes.begin(), axes.end());
     const Value chosen = cast(eq(abs(x), y), x.dtype());
     c.set_grad(0, dy / sum(chosen, dims, true) * (sign(x) * chosen));
+  } else if (p < 1) {  // an infinite slope in sums would make the derivatives of all elements NaN
+    const Value direction = sign(x) * pow(abs(x), number_like(x, p - 1));
+    c.set_grad(0, where(eq(x, zero), zero, direction) * (dy * pow(y, number_like(x, 1 - p))));
   } else {
     const Value direction = p == 2 ? x : sign(x) * pow(abs(x), number_like(x, p - 1));
     const Value safe = p > 2 ? where(eq(y, zero), number_like(x, 1), y) : y;
     const Value length = p == 2 ? y : pow(safe, number_like(x, p - 1));
     const Value whole = direction * (dy / length);
-    const Value flat = p < 2 ? logical_or(eq(y, zero), eq(x, zero)) : eq(y, zero);
-    c.set_grad(0, where(flat, zero, whole));
+    c.set_grad(0, where(eq(y, zero), zero, whole));
   }
   return {};
 }

@@ -45,6 +45,9 @@ std::vector<Sample> linalg() {
     s.push_back({"det", {a}});
     s.push_back({"det", {{dtype, {3, 3}, 0, 0, negative}}});
     s.push_back({"det", {pair}});
+    const SampleInput singular = {dtype, {3, 3}, 0, 0, {1, 2, 3, 4, 5, 6, 7, 8, 9}};
+    s.push_back({.op = "det", .inputs = {{dtype, {0, 0}}}, .gradient = false});
+    if (dtype == f64) s.push_back({"det", {singular}});
     s.push_back({"slogdet", {a}});
     s.push_back({"slogdet", {{dtype, {3, 3}, 0, 0, negative}}});
     s.push_back({"slogdet", {pair}});
