@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions that run at once: ``hg.ops.add(a, b, out=None)``.
 
-A function with a name of ``torch``, ``torch.nn.functional`` or ``torch.fft`` takes PyTorch's arguments, in PyTorch's order and with
-its defaults; ``lu``, ``lu_factor``, ``lu_solve``, ``inv`` and the norms are those of ``torch.linalg``. The other functions are op rows: their inputs, then required attributes, then optional ones.
+A function with a name of ``torch``, ``torch.nn.functional``, ``torch.fft``, ``torch.linalg`` or ``torch.special`` takes PyTorch's
+arguments, in PyTorch's order and with its defaults. The other functions are op rows: their inputs, then required attributes, then
+optional ones.
 
 Inputs may be numpy arrays, torch tensors (the result is one too), tensors of an Executor, ``hg.Var`` objects (the result is an
 expression) or values of a ``hg.Graph`` (a node is added).
@@ -19,8 +20,8 @@ from ._functions import functions as _functions
 _HIDDEN = {"log_sigmoid"}
 # What to use in place of names of torch that are no ops.
 _HINTS = {
-    "linalg": "hg.ops has no submodules: hg.ops.inv, det, svd, qr, eigh, cholesky, lu_factor, matrix_norm",
-    "special": "hg.ops has no submodules: hg.ops.erf, i0, ndtr, xlogy, gammaln",
+    "linalg": "hg.ops has no submodules: hg.ops.inv, solve, lstsq, det, svd, qr, eigh, cholesky, lu_factor, matrix_norm",
+    "special": "hg.ops has no submodules: hg.ops.erf, i0, ndtr, xlogy, gammaln, legendre_polynomial_p",
     "functional": "hg.ops has the functions of torch.nn.functional",
     "nn": "use hg.nn",
     "from_numpy": "ops take numpy arrays; hg.from_numpy makes a tensor",

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 import hologram as hg
+import linalg_cases
 import transform_cases
 
 # Methods of torch.Tensor that hg.ops has as functions.
@@ -26,7 +27,7 @@ def torch_of(name):
     found = getattr(F, name, None)
     if callable(found) and name in F.__dict__ and not isinstance(found, type):
         return found
-    for module, names in ((torch.fft, transform_cases.FFT), (torch.linalg, transform_cases.LINALG)):
+    for module, names in ((torch.fft, transform_cases.FFT), (torch.linalg, transform_cases.LINALG + linalg_cases.LINALG)):
         if name in names:
             return getattr(module, name)
     return getattr(torch, name, None) or getattr(torch.special, name, None)
@@ -641,8 +642,9 @@ def main():
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--transforms", action="store_true", help="calls of transform_cases.py")
+    parser.add_argument("--linalg", action="store_true", help="calls of linalg_cases.py")
     given = parser.parse_args()
-    families = transform_cases.FAMILIES if given.transforms else FAMILIES
+    families = transform_cases.FAMILIES if given.transforms else linalg_cases.FAMILIES if given.linalg else FAMILIES
     counts, failed, shown = collections.Counter(), 0, collections.Counter()
     names = collections.Counter()
     for seed in range(given.seed, given.seed + given.count):

@@ -3,7 +3,7 @@
 shows them. A function whose op row differs only in names is a line of ``_table``; others are Python functions."""
 
 from .. import _core
-from . import _attention, _create, _elements, _factors, _fourier, _index, _layers, _losses, _matrices, _norms, _pools, _random, _reduce, _shapes, _signal, _statistics  # noqa: F401 - each adds its functions
+from . import _attention, _cells, _create, _elements, _factors, _fourier, _histograms, _index, _layers, _losses, _matrices, _norms, _pools, _random, _reduce, _shapes, _signal, _spectra, _statistics, _systems  # noqa: F401 - each adds its functions
 from ._table import define, functions
 
 __all__ = ["functions"]

@@ -297,3 +297,23 @@ define("ndtr", "The normal distribution.", lambda input: r.mul(r.erfc(r.mul(as_f
 define("log_ndtr", "The logarithm of the normal distribution.", lambda input: _log_ndtr(input))
 define("ndtri", "The inverse of the normal distribution.", lambda input: _ndtri(input))
 define("xlog1py", "input * log(1 + other); 0 where the input is 0.", lambda input, other: _xlog1py(input, other))
+
+_POLYNOMIALS = {
+    "chebyshev_polynomial_t": "chebyshev_t", "chebyshev_polynomial_u": "chebyshev_u", "chebyshev_polynomial_v": "chebyshev_v", "chebyshev_polynomial_w": "chebyshev_w",
+    "shifted_chebyshev_polynomial_t": "shifted_chebyshev_t", "shifted_chebyshev_polynomial_u": "shifted_chebyshev_u", "shifted_chebyshev_polynomial_v": "shifted_chebyshev_v",
+    "shifted_chebyshev_polynomial_w": "shifted_chebyshev_w", "hermite_polynomial_h": "hermite_h", "hermite_polynomial_he": "hermite_he",
+    "laguerre_polynomial_l": "laguerre_l", "legendre_polynomial_p": "legendre_p",
+}  # fmt: skip
+
+
+def _polynomial(kind):
+    def polynomial(input, n):
+        dtype = common_dtype(input, n)
+        dtype = dtype if dtype.startswith(("float", "bfloat")) else "float32"
+        return r.polynomial(r.cast(input, dtype), n if isinstance(n, (int, float)) else r.cast(n, dtype), kind)
+
+    return polynomial
+
+
+for _name, _kind in _POLYNOMIALS.items():
+    define(_name, "The polynomial of degree n at the input.", _polynomial(_kind))

@@ -113,14 +113,14 @@ def tensorsolve(input, other, dims=None):
 
 @torch_function()
 def vander(x, N=None, increasing=False):
-    """The powers of the elements of a vector: x^(N-1) ... x^0, or in increasing order."""
-    if len(shape_of(x)) != 1 or N is not None and N < 0:
-        raise ValueError(f"vander: x is {list(shape_of(x))}, N {N}; expected a vector and N from 0")
-    n = shape_of(x)[0] if N is None else N
+    """The powers of the elements of vectors along a new last dim: x^(N-1) ... x^0, or in increasing order as torch.linalg.vander."""
+    if not shape_of(x) or N is not None and N < 0:
+        raise ValueError(f"vander: x is {list(shape_of(x))}, N {N}; expected vectors and N from 0")
+    n = shape_of(x)[-1] if N is None else N
     if dtype_of(x) in ("bool", "uint8", "int8", "int16", "int32"):
         x = _rows.cast(x, "int64")
     powers = list(range(n)) if increasing else list(range(n - 1, -1, -1))
-    return _rows.cast(_rows.pow(unsqueeze(x, 1), np.array(powers, "int64")), dtype_of(x))
+    return _rows.cast(_rows.pow(unsqueeze(x, -1), np.array(powers, "int64")), dtype_of(x))
 
 
 def _pinverse(input, rcond):

@@ -61,6 +61,17 @@ def matrix_norm(input, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
 
 
 @torch_function()
+def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
+    """The p-norm of the elements along dims; 'nuc': of the matrices along two dims."""
+    if p == "nuc":
+        return nuclear_norm(cast_to(input, dtype), (0, 1) if dim is None and len(shape_of(input)) == 2 else dim or (-2, -1), keepdim)
+    if isinstance(p, str) and p != "fro":
+        raise ValueError(f"norm: p is {p!r}, expected a number, 'fro' or 'nuc'")
+    dims = [] if dim is None else dims_of(dim, len(shape_of(input)))
+    return _rows.norm(cast_to(input, dtype), 2.0 if p == "fro" else float(p), dims, keepdim)
+
+
+@torch_function()
 def renorm(input, p, dim, maxnorm):
     """Scales the slices along a dim whose p-norm exceeds maxnorm down to it."""
     rank = len(shape_of(input))
@@ -86,3 +97,29 @@ def vecdot(x, y, *, dim=-1):
     (ar, ai), (br, bi) = ([select(each, -1, k) for k in (0, 1)] for each in (a, b))
     parts = _rows.sub(_rows.mul(ar, br), _rows.mul(ai, bi)), _rows.add(_rows.mul(ar, bi), _rows.mul(ai, br))
     return _rows.view_as_complex(stack([_rows.sum(each, [d]) for each in parts], -1))
+
+
+@torch_function()
+def frobenius_norm(input, dim, keepdim=False):
+    """The square root of the sum of squares along one or two dims, or all without dims."""
+    return vector_norm(input, 2, dim, keepdim)
+
+
+@torch_function()
+def nuclear_norm(input, dim=(-2, -1), keepdim=False):
+    """The sum of the singular values."""
+    if isinstance(dim, bool):  # nuclear_norm(input, keepdim)
+        dim, keepdim = (-2, -1), dim
+    elif dim == (-2, -1) and len(shape_of(input)) != 2:
+        raise ValueError(f"nuclear_norm: the input is {list(shape_of(input))}, expected a matrix, or dim=")
+    return matrix_norm(input, "nuc", dim, keepdim)
+
+
+@torch_function()
+def norm_except_dim(v, pow=2, dim=0):
+    """The norm along all dims but one; -1: of all elements."""
+    rank = len(shape_of(v))
+    if dim == -1:
+        return _rows.norm(v, float(pow))
+    kept = at_rank(dim, rank)
+    return _rows.norm(v, float(pow), [d for d in range(rank) if d != kept], True)

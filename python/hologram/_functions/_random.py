@@ -208,6 +208,21 @@ def poisson(input):
 
 
 @torch_function()
+def binomial(count, prob):
+    """Numbers of successes among ``count`` trials that succeed with ``prob``."""
+    if dtype_of(count) != dtype_of(prob) or not is_float(count):
+        raise ValueError(f"binomial: count is {dtype_of(count)}, prob {dtype_of(prob)}; expected floats of one dtype")
+    require_eager("binomial", "draws now", count, prob)
+    trials, shares = (np.asarray(_rows.cast(_rows.detach(each), "float64").tolist()).reshape(shape_of(each)) for each in (count, prob))
+    if not ((trials >= 0) & np.isfinite(trials)).all() or not ((shares >= 0) & (shares <= 1)).all():
+        raise ValueError("binomial: expected finite counts from 0, and probabilities")
+    # numpy draws, from a seed that the executor's seed decides.
+    seed = int(_rows.mul(_rows.rand([], "float64"), 2.0**53).item())
+    drawn = np.random.default_rng(seed).binomial(trials.astype(np.int64), shares)
+    return _rows.add(functions["zeros_like"](_rows.mul(_rows.detach(count), _rows.detach(prob))), _rows.cast(drawn, dtype_of(count)))
+
+
+@torch_function()
 def multinomial(input, num_samples, replacement=False):
     """Indices drawn by weights, along the last dim."""
     shape = shape_of(input)

@@ -161,14 +161,6 @@ def var(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
 
 
 @torch_function()
-def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
-    """The p-norm of the elements along dims."""
-    if isinstance(p, str) and p != "fro":
-        raise ValueError(f"norm: p is {p!r}, expected a number or 'fro'")
-    return _rows.norm(cast_to(input, dtype), 2.0 if p == "fro" else float(p), _dims(input, dim), keepdim)
-
-
-@torch_function()
 def logsumexp(input, dim, keepdim=False):
     """log sum exp along dims."""
     return _rows.logsumexp(input, _dims(input, dim), keepdim)

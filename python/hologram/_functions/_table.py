@@ -16,13 +16,13 @@ functions = {}  # by name
 _made = {}  # (function, signature without out) by name
 
 # PyTorch accepts these names of parameters too, of numpy and of its overloads.
-_OTHER_WORDS = {"x": "input", "a": "input", "A": "input", "B": "other", "x1": "input", "x2": "other", "axis": "dim", "keepdims": "keepdim",
+_OTHER_WORDS = {"x": "input", "a": "input", "A": "input", "B": "other", "x1": "input", "x2": "other", "input": "A", "b": "B", "axis": "dim", "keepdims": "keepdim",
                 "sections": "indices_or_sections", "indices": "indices_or_sections"}  # fmt: skip
 
 _UNARY = """
 abs acos acosh asin asinh atan atanh bitwise_not ceil cos cosh detach digamma erf erfc erfinv exp exp2 expm1 floor frac isfinite
 isinf isnan lgamma log log10 log1p log2 logical_not neg reciprocal rsqrt sigmoid signbit sin sinc sinh sqrt square tan tanh
-trunc view_as_complex view_as_real geqrf matrix_exp det slogdet
+trunc view_as_complex view_as_real geqrf matrix_exp det slogdet erfcx bessel_j0 bessel_j1 bessel_y0 bessel_y1
 """
 
 _BINARY = """
@@ -32,6 +32,7 @@ hypot lcm le logaddexp logical_and logical_or logical_xor lt matmul maximum mini
 
 _TABLE = """
 pow(input, exponent) -> a=input, b=exponent
+zeta(input, other) -> s=input, q=other
 igamma(input, other) -> a=input, x=other
 igammac(input, other) -> a=input, x=other
 polygamma(n, input)
@@ -67,6 +68,10 @@ mish(input, inplace=False)
 hardsigmoid(input, inplace=False)
 hardswish(input, inplace=False)
 logsigmoid(input) -> log_sigmoid
+modified_bessel_k0(input) -> bessel_k0
+modified_bessel_k1(input) -> bessel_k1
+scaled_modified_bessel_k0(input) -> bessel_k0e
+scaled_modified_bessel_k1(input) -> bessel_k1e
 linear(input, weight, bias=None)
 smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0)
 soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean")
@@ -85,6 +90,9 @@ cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, 
 _FIELDS = {
     "max min median nanmedian mode kthvalue cummax cummin topk sort": "values indices", "aminmax": "min max", "qr": "Q R", "svd": "U S V", "lu lu_unpack": "P L U", "lu_factor": "LU pivots",
     "slogdet": "sign logabsdet", "frexp": "mantissa exponent", "geqrf": "a tau", "triangular_solve": "solution cloned_coefficient",
+    "eig eigh": "eigenvalues eigenvectors", "lstsq": "solution residuals rank singular_values", "histogram histogramdd": "hist bin_edges",
+    "solve_ex": "result info", "inv_ex": "inverse info", "cholesky_ex": "L info", "lu_factor_ex": "LU pivots info",
+    "ldl_factor": "LD pivots", "ldl_factor_ex": "LD pivots info",
 }  # fmt: skip
 _RESULTS = {name: collections.namedtuple(name, fields) for names, fields in _FIELDS.items() for name in names.split()}
 
