@@ -536,6 +536,28 @@ TEST(Backend, PassesTheSelfTestsOfItsOps) {
   }
 }
 
+// A backend may have a row for any op that the CPU computes. Ops without inputs are folded before a
+// device is chosen, and assertions decide on the host.
+TEST(Backend, EveryOpHasACase) {
+  const Gpu gpu = must(Gpu::open_backend(std::make_shared<CountingBackend>()));
+  const Registry& registry = Registry::built_in();
+  std::string without, wrong;
+  for (const Op* op : registry.ops()) {
+    if ((op->def.traits & (kControl | kRandom | kAssertion)) != 0) continue;
+    if (op->signature.inputs.empty()) continue;
+    const auto rows = kernels_of(gpu, registry, *op);
+    if (rows.empty()) continue;
+    if (self_test_cases(*op, f32, registry, "").empty()) {
+      without += str_cat(" ", op->name());
+      continue;
+    }
+    const DeviceTimes times = must(judge(*rows[0], *op, f32, on(gpu), registry));
+    if (!(times.gpu_ms > 0) || !std::isfinite(times.gpu_ms)) wrong += str_cat(" ", op->name());
+  }
+  EXPECT_EQ(without, "");
+  EXPECT_EQ(wrong, "");
+}
+
 TEST(Backend, ReportsAbsentInputs) {
   const Gpu gpu = must(Gpu::open_backend(std::make_shared<Changed>("", "clamp", never)));
   Graph g;

@@ -5,21 +5,10 @@
 #include "lib/graph/access.h"
 #include "lib/graph/element.h"
 #include "lib/run/self_test.h"
+#include "lib/run/self_test_case.h"
 
 namespace hg {
 namespace {
-
-// Adds the inputs of a case to its graph.
-struct CaseInputs {
-  Graph& graph;
-  DType real;
-  int count = 0;
-  Value add(const Sizes& shape, DType dtype) {
-    std::vector<Dim> dims(shape.begin(), shape.end());
-    return graph.input(str_cat("x", count++), dtype, Shape(dims));
-  }
-  Value x(const Sizes& shape) { return add(shape, real); }
-};
 
 using Ints = std::vector<Dim>;
 
@@ -86,12 +75,6 @@ void build_weight_grad(CaseInputs& in, int64_t images, int64_t channels, int64_t
                 {{"kernel", Ints{3, 2}}, {"stride", Ints{2, 1}}, {"padding", Ints{1, 0}}});
 }
 
-// Odd sizes beyond a vector, so that the edges of tiles are tested. An op (or kernel) may have
-// several rows, for example if it chooses among tiles by size.
-struct Case {
-  std::string_view op;  // or "op=kernel" for a case of only that kernel
-  void (*build)(CaseInputs& in);
-};
 constexpr Case kCases[] = {
     {"matmul",
      [](CaseInputs& in) {
@@ -406,8 +389,9 @@ constexpr Case kCases[] = {
 
 std::vector<void (*)(CaseInputs&)> cases_of(std::string_view name) {
   std::vector<void (*)(CaseInputs&)> rows;
-  for (const Case& row : kCases)
-    if (row.op == name) rows.push_back(row.build);
+  for (const std::span<const Case> cases : {std::span<const Case>(kCases), rare_cases()})
+    for (const Case& row : cases)
+      if (row.op == name) rows.push_back(row.build);
   return rows;
 }
 
