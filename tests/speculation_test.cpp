@@ -180,7 +180,7 @@ TEST(Speculation, StaysInATableOfPositions) {
 // The rows of the windows become full, and columns leave them.
 TEST(Speculation, GivesTheSameTokensBeyondWindows) {
   const Form form = {.window = 5, .all_slide = false, .position_count = 1000};
-  Generator plain = generator_of(form), looking = generator_of(form);
+  Generator plain = generator_of(form), looking = generator_of(form), draft = generator_of(form);
   GenerateOptions options = {.max_tokens = 700};
   options.on_logits = [](int64_t prompt, std::span<const int32_t> history,
                          std::span<float> logits) {
@@ -195,6 +195,13 @@ TEST(Speculation, GivesTheSameTokensBeyondWindows) {
     EXPECT_EQ(got.sequences[k].ids, wanted.sequences[k].ids) << k;
   EXPECT_GT(got.accepted, 100);
   EXPECT_GT(got.proposed - got.accepted, 100);
+  options.lookup = 0;
+  options.draft = &draft;  // does not know on_logits
+  const Generation drafted = must(looking.generate(prompts, options));
+  for (size_t k = 0; k < prompts.size(); ++k)
+    EXPECT_EQ(drafted.sequences[k].ids, wanted.sequences[k].ids) << k;
+  EXPECT_GT(drafted.accepted, 100);
+  EXPECT_GT(drafted.proposed - drafted.accepted, 100);
 }
 
 // Rows accept different numbers of tokens, end at different times, and have windows or tables.
@@ -202,9 +209,11 @@ TEST(Speculation, GivesTheSameTokensInBatches) {
   std::mt19937 random(11);
   const std::vector<Form> forms = {
       {}, {.table = true}, {.window = 7}, {.window = 9, .all_slide = false}, {.plain = true}};
-  int64_t accepted = 0, rejected = 0;
+  int64_t accepted[2] = {}, rejected[2] = {};  // of look-ups, and of drafts
   for (size_t form = 0; form < forms.size(); ++form) {
     Generator plain = generator_of(forms[form]), looking = generator_of(forms[form]);
+    Generator drafted = generator_of(forms[form]), same = generator_of(forms[form]);
+    Generator other = generator_of(forms[(form + 1) % forms.size()]);
     for (int i = 0; i < 16; ++i) {
       SCOPED_TRACE(str_cat("form ", uint64_t{form}, ", call ", i));
       Prompts prompts(1 + random() % 5);
@@ -226,19 +235,81 @@ TEST(Speculation, GivesTheSameTokensInBatches) {
           return Status();
         };
       const Generation wanted = must(plain.generate(prompts, options));
+      const auto expect_same = [&](Generator& generator) {
+        const Generation got = must(generator.generate(prompts, options));
+        ASSERT_EQ(got.sequences.size(), wanted.sequences.size());
+        for (size_t k = 0; k < got.sequences.size(); ++k) {
+          EXPECT_EQ(got.sequences[k].ids, wanted.sequences[k].ids) << k;
+          EXPECT_EQ(got.sequences[k].finish, wanted.sequences[k].finish) << k;
+        }
+        accepted[options.draft != nullptr] += got.accepted;
+        rejected[options.draft != nullptr] += got.proposed - got.accepted;
+        // The same model proposes what the model chooses.
+        if (options.draft == &same && !options.on_logits && options.stop_ids.empty()) {
+          EXPECT_GE(got.accepted * 100, got.proposed * 99);
+        }
+      };
       options.lookup = 1 + static_cast<int64_t>(random() % 8);
-      const Generation got = must(looking.generate(prompts, options));
-      ASSERT_EQ(got.sequences.size(), wanted.sequences.size());
-      for (size_t k = 0; k < got.sequences.size(); ++k) {
-        EXPECT_EQ(got.sequences[k].ids, wanted.sequences[k].ids) << k;
-        EXPECT_EQ(got.sequences[k].finish, wanted.sequences[k].finish) << k;
-      }
-      accepted += got.accepted;
-      rejected += got.proposed - got.accepted;
+      expect_same(looking);
+      options.lookup = 0;
+      options.draft = i % 3 == 0 ? &other : &same;
+      options.draft_tokens = 1 + static_cast<int64_t>(random() % 8);
+      expect_same(drafted);
     }
   }
-  EXPECT_GT(accepted, 1000);
-  EXPECT_GT(rejected, 1000);
+  for (const int i : {0, 1}) {
+    EXPECT_GT(accepted[i], 1000);
+    EXPECT_GT(rejected[i], 1000);
+  }
+}
+
+// A draft forgets what was rejected, for each row alone: only tokens that it cannot know are wrong.
+TEST(Speculation, DraftsRightTokensAfterRejections) {
+  for (const Form& form : {Form{}, Form{.window = 7}, Form{.table = true}}) {
+    Generator plain = generator_of(form), drafted = generator_of(form), draft = generator_of(form);
+    GenerateOptions options = {.max_tokens = 80};
+    options.on_logits = [](int64_t prompt, std::span<const int32_t> history,
+                           std::span<float> logits) {
+      if ((history.size() * (7 + static_cast<size_t>(prompt))) % 11 == 0)
+        logits[history.size() % 8] += 1000;
+      return Status();
+    };
+    const Prompts prompts = {random_ids(30, 1), random_ids(3, 2), random_ids(11, 3)};
+    const Generation wanted = must(plain.generate(prompts, options));
+    options.draft = &draft;
+    options.draft_tokens = 4;
+    const Generation got = must(drafted.generate(prompts, options));
+    for (size_t k = 0; k < prompts.size(); ++k)
+      EXPECT_EQ(got.sequences[k].ids, wanted.sequences[k].ids) << k;
+    const int64_t unknown = 3 * 80 / 11 + 3;
+    EXPECT_GT(got.proposed - got.accepted, unknown);
+    EXPECT_LE(got.proposed - got.accepted, unknown * options.draft_tokens);
+  }
+}
+
+// A draft that is used for other texts in between, and by sequences that end and begin again.
+TEST(Speculation, DraftsForOtherTextsInBetween) {
+  Generator plain = generator_of(), drafted = generator_of(), draft = generator_of();
+  std::mt19937 random(4);
+  GenerateOptions options = {.max_tokens = 12};
+  for (int i = 0; i < 12; ++i) {
+    SCOPED_TRACE(i);
+    Prompts prompts = {random_ids(9, 1), random_ids(1 + random() % 30, 2), random_ids(20, 3)};
+    prompts.resize(1 + random() % 3);
+    prompts.front().resize(1 + random() % 9);
+    options.draft = nullptr;
+    const Generation wanted = must(plain.generate(prompts, options));
+    options.draft = &draft;
+    ASSERT_TRUE(drafted.begin(prompts, options).ok());
+    for (int step = 0; !must(drafted.step()).empty(); ++step)
+      if (i % 3 == 1 && step == 1) {
+        const std::vector<Prompts> others = {{{1, 2}}, Prompts(prompts.size(), Ids{4, 5})};
+        ASSERT_TRUE(draft.generate(others[random() % 2], {.max_tokens = 3}).ok());
+      }
+    for (size_t k = 0; k < prompts.size(); ++k)
+      EXPECT_EQ(drafted.generation().sequences[k].ids, wanted.sequences[k].ids) << k;
+    EXPECT_EQ(drafted.generation().accepted, drafted.generation().proposed);
+  }
 }
 
 TEST(Speculation, RefusesOtherModels) {
@@ -251,12 +322,13 @@ TEST(Speculation, RefusesOtherModels) {
   refuses(generator, {{1}}, {.draft = &draft, .draft_tokens = 0}, Code::invalid_argument,
           "draft_tokens 0");
   refuses(generator, {{1}}, {.lookup = 2, .draft = &draft}, Code::invalid_argument, "not by both");
-  refuses(generator, {{1}, {2}}, {.draft = &draft}, Code::invalid_argument, "one sequence, got 2");
   refuses(generator, {{1}}, {.num_beams = 2, .lookup = 2}, Code::invalid_argument,
           "does not speculate; num_beams is 2");
   Generator unmasked = generator_of({.positions = false});
   refuses(unmasked, {{1}, {2}}, {.lookup = 2}, Code::unsupported,
           "cannot speculate with several sequences: the model lacks the input");
+  refuses(generator, {{1}, {2}}, {.draft = &unmasked}, Code::unsupported,
+          "cannot draft for several sequences: the model lacks the input");
   refuses(generator, {{1}}, {.draft = &generator}, Code::invalid_argument, "the generator itself");
   for (const Form& form : {Form{.past = false}, Form{.mask = false}}) {
     Generator other = generator_of(form);

@@ -64,6 +64,8 @@ class DecoderSession {
   // Whether truncate() drops positions from the end of what the model carries, so that no token is
   // read again.
   bool can_roll_back() const;
+  // The same of dropping all but the first `length` positions.
+  bool can_roll_back(int64_t length) const;
   Status truncate(int64_t length);
   // Applies a change to the session and to those that are opened later. The tokens are read again.
   // `hash` distinguishes changes: a file of a past belongs to one.
@@ -155,7 +157,6 @@ class DecoderSession {
   bool grows() const;
   int64_t held(const KeptState& kept) const { return kept.slides ? window_past_ : past_; }
   int64_t least_held(int64_t past) const;
-  bool can_roll_back(int64_t length) const;
   Status make_room(int64_t time);
   Result<std::vector<TensorData>> copy_carried() const;
   Status restore_carried(std::span<const TensorData> copies);

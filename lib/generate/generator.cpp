@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "lib/generate/beam_search.h"
 #include "lib/generate/choice.h"
 #include "lib/generate/decoder_session.h"
+#include "lib/generate/draft_rows.h"
 #include "lib/generate/lookup.h"
 #include "lib/generate/prompt_check.h"
 #include "lib/graph/border.h"
@@ -44,6 +46,7 @@ struct Generator::Body {
   Status append(std::span<const int32_t> ids, std::stop_token stop);
   Status check_speculation(size_t sequences, const GenerateOptions& with) const;
   Result<std::vector<std::vector<int32_t>>> propose(std::stop_token stop);
+  Result<std::vector<std::vector<int32_t>>> drafted(std::stop_token stop);
   std::vector<std::vector<int32_t>> look_up() const;
   void adapt(size_t row, int64_t proposed, int64_t accepted);
   Status drop_rejected(std::span<const int64_t> accepted, int64_t proposed);
@@ -68,6 +71,7 @@ struct Generator::Body {
   std::vector<GeneratedToken> tokens;  // of the last step
   Generation result;
   std::vector<int64_t> looks_up;  // most tokens that the next look-up proposes for each row
+  DraftRows rows;                 // as a draft for several sequences
   bool has_run = false;
 };
 
@@ -116,6 +120,7 @@ void Generator::Body::discard() {
   sampler.reset();
   result = {};
   tokens.clear();
+  rows.forget();
 }
 
 Status Generator::Body::append(std::span<const int32_t> ids, std::stop_token stop) {
@@ -154,7 +159,8 @@ Status Generator::Body::step(std::stop_token stop) {
   if (has_run) {
     HG_TRY_ASSIGN(proposed, propose(stop));
     for (const std::vector<int32_t>& ids : proposed) most = std::max(most, std::ssize(ids));
-    if (options.lookup > 0 && history.size() > 1) HG_TRY(drop_unused(most));
+    const bool speculates = options.lookup > 0 || options.draft != nullptr;
+    if (speculates && history.size() > 1) HG_TRY(drop_unused(most));
     for (size_t row = 0; row < history.size(); ++row) {
       // A sequence that has ended repeats its last token at its last position.
       int64_t position = std::ssize(history[row]) - 1;
@@ -198,8 +204,6 @@ Status Generator::Body::check_speculation(size_t sequences, const GenerateOption
            "generate: tokens are proposed by lookup or by a draft, not by both");
   HG_CHECK(with.num_beams == 1, "generate: a beam search does not speculate; num_beams is ",
            with.num_beams);
-  HG_CHECK(with.draft == nullptr || sequences == 1,
-           "generate: a draft proposes tokens for one sequence, got ", uint64_t{sequences});
   HG_TRY(decoder.check_speculation());
   if (sequences > 1) HG_TRY(decoder.check_rows("speculate with several sequences"));
   if (with.draft == nullptr) return {};
@@ -207,7 +211,8 @@ Status Generator::Body::check_speculation(size_t sequences, const GenerateOption
   HG_CHECK(&body != this, "generate: the draft is the generator itself");
   HG_CHECK(body.decoder.vocabulary() == decoder.vocabulary(), "generate: the draft has ",
            body.decoder.vocabulary(), " tokens, the model ", decoder.vocabulary());
-  return body.decoder.check_no_encoder("draft with");
+  return sequences > 1 ? DraftRows::check(body.decoder)
+                       : body.decoder.check_no_encoder("draft with");
 }
 
 // Tokens that a row may still get after the next one.
@@ -234,14 +239,36 @@ int64_t Generator::Body::most_columns() const {
 // Tokens that may follow each row, fewer than it may still have.
 Result<std::vector<std::vector<int32_t>>> Generator::Body::propose(std::stop_token stop) {
   if (options.lookup > 0) return look_up();
-  std::vector<std::vector<int32_t>> proposed(history.size());
-  if (options.draft == nullptr) return proposed;
+  if (options.draft == nullptr) return std::vector<std::vector<int32_t>>(history.size());
   const Clock::time_point start = Clock::now();
-  HG_TRY_ASSIGN(proposed[0],
-                options.draft->body_->draft(
-                    history[0], static_cast<size_t>(std::min(options.draft_tokens, left(0))),
-                    result.sequences[0].ids.size(), *sampler, std::move(stop)));
+  HG_TRY_ASSIGN(std::vector<std::vector<int32_t>> proposed, drafted(std::move(stop)));
   result.decode_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  return proposed;
+}
+
+Result<std::vector<std::vector<int32_t>>> Generator::Body::drafted(std::stop_token stop) {
+  Body& draft = *options.draft->body_;
+  std::vector<std::vector<int32_t>> proposed(1);
+  if (history.size() == 1) {
+    HG_TRY_ASSIGN(
+        proposed[0],
+        draft.draft(history[0], static_cast<size_t>(std::min(options.draft_tokens, left(0))),
+                    result.sequences[0].ids.size(), *sampler, std::move(stop)));
+    return proposed;
+  }
+  int64_t columns = most_columns();
+  if (const int64_t limit = draft.decoder.position_limit(); limit > 0)
+    columns = std::min(columns, limit);
+  std::vector<DraftText> texts;
+  for (size_t row = 0; row < history.size(); ++row) {
+    const int64_t most =
+        is_done[row] ? 0 : std::min({options.draft_tokens, left(row), columns - longest()});
+    texts.push_back({history[row], std::max(int64_t{0}, most), result.sequences[row].ids.size()});
+  }
+  DraftRows rows = std::exchange(draft.rows, {});
+  draft.discard();
+  HG_TRY_ASSIGN(proposed, rows.propose(draft.decoder, texts, columns, *sampler, std::move(stop)));
+  draft.rows = std::move(rows);
   return proposed;
 }
 

@@ -110,7 +110,7 @@ class Generator:
         ``top_k``, ``top_p``, ``min_p``, ``repetition_penalty``, ``seed``, ``log_probabilities``, ``reuse_past`` (a
         prompt that begins with the text of the last call, such as the next turn of a chat, is read from there on).
         ``num_return_sequences`` answers per prompt draw their own tokens. Speculative decoding gives the same tokens:
-        ``lookup`` (most tokens proposed from earlier text), or, for one prompt, ``draft`` (a Generator of a small model) and
+        ``lookup`` (most tokens proposed from earlier text), or ``draft`` (a Generator of a small model) and
         ``draft_tokens`` (5).
         ``on_logits(prompt, ids, logits)`` may change the array of logits before each choice; ``ids`` are those of the
         prompt and the answer so far. Another call of the generator ends an unfinished iteration with an error.

@@ -434,7 +434,7 @@ typedef struct hg_generate_options {
   float length_penalty;            /* 1; of beams */
   int32_t early_stopping;          /* of beams */
   int64_t lookup;                  /* speculative decoding: most tokens from earlier text */
-  hg_generator* draft;             /* or, for one sequence, of a small model, which must live on */
+  hg_generator* draft;             /* or, of a small model, which must live until the last step */
   int64_t draft_tokens;            /* 5 */
   const hg_token_ids* encoder_ids; /* encoder-decoders: texts of the prompts; or ... */
   size_t encoder_id_count;

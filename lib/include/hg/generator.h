@@ -82,9 +82,9 @@ struct GenerateOptions {
   // Speculative decoding: each run of the model checks several proposed tokens, and keeps the
   // tokens that the model would have chosen. Answers are the same as without speculation, except
   // for rounding. Needs a past that grows, which the session keeps; with several sequences, also
-  // the inputs attention_mask and position_ids.
+  // the inputs attention_mask and position_ids, and the same of the draft.
   int64_t lookup = 0;          // above 0: most tokens proposed from earlier text that repeats
-  Generator* draft = nullptr;  // a small model, for one sequence; must live until the last step
+  Generator* draft = nullptr;  // a small model that proposes tokens; must live until the last step
   int64_t draft_tokens = 5;    // most tokens that the draft proposes for a run
   // Encoder-decoders: what the encoder reads for each prompt, which begins the answer. Token ids,
   // or f32 features [prompts, ...], which begin() copies.
