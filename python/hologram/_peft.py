@@ -17,6 +17,12 @@ _PREFIX = "base_model.model."
 _END = ".lora_A.weight"
 _KEY = re.compile(r"(?P<layer>.+)\.lora_(?P<part>[AB])(?:\.default)?\.weight")
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+# Modules of transformers, and their names in files of GGUF.
+_GGUF = {
+    "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+    "self_attn.qkv_proj": "attn_qkv", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.gate_up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down",
+}  # fmt: skip
 # Settings that change what an adapter computes, and their values without an effect.
 _PLAIN = {
     "use_dora": (False, None), "bias": ("none", None), "modules_to_save": ([], None), "lora_bias": (False, None),
@@ -60,14 +66,27 @@ def _of_layer(patterns, layer, default):
     return default
 
 
+def _name_in_gguf(layer, parameters):
+    """hg-convert gives the weights of a GGUF file the order of rows that transformers has."""
+    match = re.fullmatch(r"(?:.+\.)?(?:layers|h)\.(\d+)\.(\w+\.\w+)", layer)
+    if match and match[2] in _GGUF:
+        return f"blk.{match[1]}.{_GGUF[match[2]]}"
+    if layer.split(".")[-1] == "lm_head":
+        return "output" if "output.weight" in parameters else "token_embd"
+    return layer
+
+
 def _names_in(model, layers):
     """The model's names of these layers, which may begin with those of modules around them."""
     model = as_model(model)
-    found = _core.take_adapter(_core.add_adapter(model, list(layers), 1, 1.0, 0)).parameters_()
+    parameters = set(model.parameters_())
+    is_gguf = any(name.startswith("blk.0.") for name in parameters)
+    wanted = {layer: _name_in_gguf(layer, parameters) if is_gguf else layer for layer in layers}
+    found = _core.take_adapter(_core.add_adapter(model, list(wanted.values()), 1, 1.0, 0)).parameters_()
     known = [name.removesuffix(_END) for name in found if name.endswith(_END)]
     names = {}
-    for layer in layers:
-        fits = [name for name in known if name == layer] or [name for name in known if name.endswith(f".{layer}")]
+    for layer, name in wanted.items():
+        fits = [each for each in known if each == name] or [each for each in known if each.endswith(f".{name}")]
         if len(fits) != 1:
             raise ValueError(f"'{layer}' of the adapter could be {' or '.join(map(repr, fits)) or 'no layer'} of the model")
         names[layer] = fits[0]
@@ -77,8 +96,8 @@ def _names_in(model, layers):
 def load_peft(path, model=None):
     """The adapter in a folder with ``adapter_config.json`` and ``adapter_model.safetensors``, as the package peft writes them (LoRA).
 
-    ``model`` is the base. Its layers may have longer names than the modules of peft, such as ``model.model.layers.0.mlp.up_proj``;
-    the adapter gets them. Without a base, the names stay. Raises ValueError for other methods than plain LoRA, naming the setting or
+    ``model`` is the base. Its layers may have longer names than the modules of peft, such as ``model.model.layers.0.mlp.up_proj``,
+    or those of GGUF, such as ``blk.0.ffn_up``; the adapter gets them. Without a base, the names stay. Raises ValueError for other methods than plain LoRA, naming the setting or
     the tensor, and for layers that the base does not have.
     """
     folder = pathlib.Path(path)
