@@ -161,6 +161,51 @@ TEST(Share, PackedWeightsOfAFile) {
   EXPECT_EQ(other.save_packed().code(), Code::invalid_argument);
 }
 
+// A start with packs does not read weights whose checksum the model's file records, but packs of
+// damaged weights are not those of sound ones.
+TEST(Share, PackedWeightsOfAModelFile) {
+  constexpr int64_t kSamples = 32;
+  const test::TemporaryFile file("share_model"), packed("share_packs");
+  const Floats x = network_input(kSamples, 1);
+  Floats y;
+  const auto mapped = [&](const std::string& content) {
+    file.set_content(content);
+    const Model model = must(Model::load(file.path()));
+    Session session = must(Session::create(model, {.threads = 1, .packed = packed.path()}));
+    y = run(session, x, kSamples);
+    must(session.save_packed());
+    return session.memory()->mapped_bytes;
+  };
+  const Model model = shared_network(kSamples);
+  must(model.save(file.path()));
+  const std::string sound = file.content();
+  std::string damaged = sound;
+  for (const State& state : model.graph().states()) {
+    if (state.name != "w") continue;
+    const Tensor& w = state.data.tensor;
+    const std::string_view bytes(w.as<const char>(), static_cast<size_t>(w.bytes()));
+    const size_t at = sound.find(bytes);
+    ASSERT_NE(at, std::string::npos);
+    damaged[at + 3] ^= 1 << 6;  // in the exponent
+  }
+  file.set_content(damaged);
+  EXPECT_EQ(
+      Model::load(file.path(), Registry::built_in(), {.verify_weights = true}).status().code(),
+      Code::corrupt_model);
+
+  Session session = must(Session::create(model, {.threads = 1}));
+  const Floats expected = run(session, x, kSamples);
+  EXPECT_EQ(mapped(damaged), 0);
+  EXPECT_NE(y, expected);
+  const int64_t others = mapped(sound);
+  EXPECT_EQ(y, expected);
+  const int64_t all = mapped(sound);
+  EXPECT_EQ(y, expected);
+  EXPECT_LT(others, all);
+  EXPECT_EQ(mapped(damaged), all);
+  EXPECT_EQ(y, expected);
+}
+
 TEST(Share, NotWithOtherOptions) {
   const Model model = shared_network("n");
   Counted memory;

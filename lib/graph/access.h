@@ -4,8 +4,10 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -31,13 +33,20 @@ struct GraphCompanions {
   bool is_used = false;
 };
 
+// A mapped file with data of states. The data cannot be written.
+struct DataFile {
+  std::shared_ptr<void> owner;  // as in TensorData
+  // The CRC-32C that the file records, by the address of the data and its bytes.
+  std::map<std::pair<const void*, int64_t>, uint32_t> sums;
+};
+
 struct GraphBody {
   Graph* graph = nullptr;  // the graph that owns this body, also after a move
   const Registry* registry = nullptr;
   std::deque<ValueInfo> values;  // a deque: adding values keeps references valid
   std::vector<Node> nodes;       // each after the producers of its inputs
   std::vector<State> states;
-  std::shared_ptr<void> file;  // owner of data in a mapped file; may be null
+  std::shared_ptr<const DataFile> file;  // may be null
   std::vector<ValueId> inputs;
   std::vector<std::pair<std::string, ValueId>> outputs;
   std::vector<std::pair<ValueId, ValueId>> assignments;
@@ -116,6 +125,8 @@ struct GraphAccess {
 // Tells the system to drop the pages of data in the graph's mapped file; they are read again on
 // use. Ignores other data.
 void release_pages(const Graph& graph, const TensorData& data);
+// The CRC-32C that the graph's mapped file records for data in it, which may be damaged.
+std::optional<uint32_t> recorded_sum(const Graph& graph, const TensorData& data);
 
 // Returns attributes, given in signature order, in the form that calls take.
 NamedAttrs named_attrs(const Op& op, std::span<const Attr> attrs);

@@ -34,7 +34,9 @@ Status corrupt(const Status& why, const Parts&... where) {
 class Reader {
  public:
   Reader(const Mapping& mapping, const Registry& registry, const LoadOptions& options)
-      : mapping_(mapping), registry_(registry), options_(options) {}
+      : mapping_(mapping), registry_(registry), options_(options) {
+    if (mapping.is_file) file_ = std::make_shared<DataFile>(DataFile{mapping.owner, {}});
+  }
 
   Result<Contents> read() {
     HG_TRY(read_header());
@@ -228,7 +230,7 @@ class Reader {
 
   Status read_graph(const file::Graph& source, Graph& graph) {
     GraphBody& body = GraphAccess::body(graph);
-    if (mapping_.is_file) body.file = mapping_.owner;
+    body.file = file_;
     body.fresh_count = source.fresh_symbols();
     for (size_t i = 0; i < size_of_vector(source.values()); ++i) {
       const file::Value& value = *source.values()->Get(static_cast<flatbuffers::uoffset_t>(i));
@@ -317,6 +319,8 @@ class Reader {
     HG_TRY_ASSIGN(const Tensor tensor, blobs_.read(state.name, source, info.type.dtype, *shape));
     state.requires_grad = source.requires_grad();
     state.data = {tensor, mapping_.owner};
+    if (file_ != nullptr && source.crc32c().has_value())
+      file_->sums.emplace(std::pair(tensor.data, tensor.bytes()), *source.crc32c());
     HG_TRY_ASSIGN(state.aliases, read_texts(source.aliases()));
     info.state = static_cast<int32_t>(body.states.size());
     body.states.push_back(std::move(state));
@@ -405,6 +409,7 @@ class Reader {
   int64_t nodes_ = 0;  // of all graphs so far
   NamedSizes sizes_;
   Blobs blobs_;
+  std::shared_ptr<DataFile> file_;  // null for memory
 };
 
 }  // namespace

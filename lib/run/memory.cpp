@@ -28,6 +28,7 @@ void* SharedPacks::pack(const Source& source, ValueId value, int64_t bytes,
   Packed packed;
   packed.key = source.key;
   packed.owner = source.owner;
+  packed.recorded = source.sum;
   if (file_ != nullptr) packed.entry = file_->take(prefix_ + source.key, bytes);
   if (packed.entry != nullptr) {
     packed.bytes = packed.entry->bytes;
@@ -54,13 +55,24 @@ void* SharedPacks::pack(const Source& source, ValueId value, int64_t bytes,
   return to;
 }
 
+bool SharedPacks::is_right(const Packed& packed, uint32_t source) {
+  const PackedEntry* const entry = packed.entry;
+  return entry != nullptr && entry->source == source &&
+         crc32c(packed.bytes.data(), packed.bytes.size()) == entry->sum;
+}
+
+// A recorded checksum spares reading the source, but never describes a pack that was made here:
+// the source may be damaged.
 void SharedPacks::fill_one(Packed& packed, std::span<const std::byte> source,
                            const std::function<void(void* to)>& fill) {
   if (packed.is_filled) return;
-  if (has_file_) packed.source = crc32c(source.data(), source.size());
-  const PackedEntry* const entry = packed.entry;
-  packed.is_mapped = entry != nullptr && entry->source == packed.source &&
-                     crc32c(packed.bytes.data(), packed.bytes.size()) == entry->sum;
+  packed.is_mapped = packed.recorded.has_value() && is_right(packed, *packed.recorded);
+  if (packed.is_mapped) {
+    packed.source = *packed.recorded;
+  } else if (has_file_) {
+    packed.source = crc32c(source.data(), source.size());
+    packed.is_mapped = packed.recorded != packed.source && is_right(packed, packed.source);
+  }
   if (packed.is_mapped)
     mapped_bytes_ += static_cast<int64_t>(packed.bytes.size());
   else

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -95,6 +96,7 @@ class SharedPacks {
     std::string key;
     std::span<const std::byte> bytes;
     std::shared_ptr<void> owner;
+    std::optional<uint32_t> sum;  // CRC-32C, if the model's file records it
   };
   // See PackCache::pack(). `is_new` is set to whether the key was new.
   void* pack(const Source& source, ValueId value, int64_t bytes, std::function<void(void* to)> fill,
@@ -116,10 +118,13 @@ class SharedPacks {
     Memory64 memory;                     // empty if `entry` has the memory
     const PackedEntry* entry = nullptr;  // of the file
     std::span<std::byte> bytes;
-    uint32_t source = 0;  // CRC-32C, after use_file()
+    std::optional<uint32_t> recorded;  // Source::sum
+    uint32_t source = 0;               // CRC-32C, after use_file()
     bool is_filled = false;
     bool is_mapped = false;  // the entry was right
   };
+  // Whether the file has the pack of a source with this CRC-32C.
+  static bool is_right(const Packed& packed, uint32_t source);
   // Fills a pack, or confirms what the file has.
   void fill_one(Packed& packed, std::span<const std::byte> source,
                 const std::function<void(void* to)>& fill);

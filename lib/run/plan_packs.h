@@ -49,7 +49,7 @@ class PlanPacks final : public PackCache {
     void* const to = packs_.pack({str_cat(state->name, " ", kernel, look_of(graph_, value)),
                                   std::span(state->data.tensor.as<const std::byte>(),
                                             static_cast<size_t>(state->data.tensor.bytes())),
-                                  state->data.owner},
+                                  state->data.owner, recorded_sum(graph_, state->data)},
                                  value, bytes, std::move(fill), at_once, is_new);
     if (to != nullptr && !is_new && !at_once) found_.push_back(value);
     has_new_ |= is_new;
