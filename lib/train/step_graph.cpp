@@ -99,7 +99,7 @@ class StepBuilder {
     for (const auto& [name, value] : numbers)
       HG_CHECK(value >= 0 && std::isfinite(value), "the schedule's ", name, " is ", value,
                ", but must be finite and 0 or more");
-    HG_CHECK(s.rise <= 1, "the schedule's rise must be at most 1, but is ", s.rise);
+    HG_CHECK(s.rise <= 1, "the schedule's rise is ", s.rise, ", but must be at most 1");
     HG_CHECK(o.compute == f32 || o.compute == bf16 || o.compute == f16, "compute is ", o.compute,
              "; expected f32, bf16 or f16");
     if (o.compute == f16 && o.accumulate > 1)
