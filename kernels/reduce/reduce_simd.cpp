@@ -51,32 +51,66 @@ void add_lanes(double* lanes, const float* x, int64_t count) {
   for (int64_t k = even; k < count; ++k) lanes[k - even] += static_cast<double>(x[k]);
 }
 
-double add_run(const float* x, int64_t count) {
+// The operation of a run: sums and products have the same lanes.
+template <bool kMultiplies>
+HWY_INLINE Doubles with(Doubles a, Doubles b) {
+  return kMultiplies ? mul(a, b) : add(a, b);
+}
+
+// Several rows at once hide the latency of the operation.
+template <bool kMultiplies, int kRows>
+void join_runs(const float* const* rows, int64_t count, double* results) {
   constexpr int64_t kVectors = 16 / kLanes;
-  Doubles total[kVectors];
+  constexpr double kFirst = kMultiplies ? 1 : 0;
+  Doubles total[kRows][kVectors];
+  const auto take = [&](const float* const* x, int64_t i) HWY_ATTR {
+#pragma GCC unroll 2
+    for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
-  for (int64_t v = 0; v < kVectors; ++v) total[v] = no_doubles();
+      for (int64_t v = 0; v < kVectors; ++v)
+        total[r][v] = with<kMultiplies>(total[r][v], widen(x[r] + i + v * kLanes));
+    }
+  };
+  const float* x[kRows];
+#pragma GCC unroll 2
+  for (int r = 0; r < kRows; ++r) {
+    x[r] = rows[r];
+#pragma GCC unroll 16
+    for (int64_t v = 0; v < kVectors; ++v) total[r][v] = set_doubles(kFirst);
+  }
   int64_t i = 0;
-  for (; i + 16 <= count; i += 16) {
-#pragma GCC unroll 16
-    for (int64_t v = 0; v < kVectors; ++v) total[v] = add(total[v], widen(x + i + v * kLanes));
+  for (; i + 16 <= count; i += 16) take(x, i);
+  if (i < count) {  // a lane without an element takes the number that it began with
+    HWY_ALIGN float part[kRows][16];
+    for (int r = 0; r < kRows; ++r) {
+      std::fill_n(part[r], 16, static_cast<float>(kFirst));
+      for (int64_t k = 0; i + k < count; ++k) part[r][k] = x[r][i + k];
+      x[r] = part[r];
+    }
+    take(x, 0);
   }
-  if (i < count) {  // a lane without an element adds 0 to a sum that began with 0
-    HWY_ALIGN float part[16] = {};
-    for (int64_t k = 0; i + k < count; ++k) part[k] = x[i + k];
-#pragma GCC unroll 16
-    for (int64_t v = 0; v < kVectors; ++v) total[v] = add(total[v], widen(part + v * kLanes));
-  }
+#pragma GCC unroll 2
+  for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-  for (int64_t half = kVectors / 2; half > 0; half /= 2) {
+    for (int64_t half = kVectors / 2; half > 0; half /= 2) {
 #pragma GCC unroll 8
-    for (int64_t v = 0; v < half; ++v) total[v] = add(total[v], total[v + half]);
+      for (int64_t v = 0; v < half; ++v)
+        total[r][v] = with<kMultiplies>(total[r][v], total[r][v + half]);
+    }
+    alignas(64) double lanes[kLanes];
+    store_doubles(total[r][0], lanes);
+    for (int64_t half = kLanes / 2; half > 0; half /= 2)
+      for (int64_t k = 0; k < half; ++k)
+        lanes[k] = kMultiplies ? lanes[k] * lanes[k + half] : lanes[k] + lanes[k + half];
+    results[r] = lanes[0];
   }
-  alignas(64) double lanes[kLanes];
-  store_doubles(total[0], lanes);
-  for (int64_t half = kLanes / 2; half > 0; half /= 2)
-    for (int64_t k = 0; k < half; ++k) lanes[k] += lanes[k + half];
-  return lanes[0];
+}
+
+template <bool kMultiplies>
+double join_run(const float* x, int64_t count) {
+  double result;
+  join_runs<kMultiplies, 1>(&x, count, &result);
+  return result;
 }
 
 // Instruction sets differ in Max and Min of NaN, so NaN is tested separately. Some have no vectors
@@ -96,14 +130,18 @@ T extreme(const T* x, int64_t count) {
       hn::Vec<decltype(d)> best[kVectors], nan = hn::Zero(d);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) best[v] = hn::LoadU(d, x + v * kNumbers);
+      const auto take = [&](const T* at, int v) HWY_ATTR {
+        const auto next = hn::LoadU(d, at);
+        best[v] = better(next, best[v]);
+        nan = hn::Or(nan, hn::VecFromMask(d, hn::IsNaN(next)));
+      };
       for (; i + kVectors * kNumbers <= count; i += kVectors * kNumbers) {
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) {
-          const auto next = hn::LoadU(d, x + i + v * kNumbers);
-          best[v] = better(next, best[v]);
-          nan = hn::Or(nan, hn::VecFromMask(d, hn::IsNaN(next)));
-        }
+        for (int v = 0; v < kVectors; ++v) take(x + i + v * kNumbers, v);
       }
+      for (; i + kNumbers <= count; i += kNumbers) take(x + i, 0);
+      if (i < count) take(x + count - kNumbers, 1);  // elements that count twice change nothing
+      i = count;
       has_nan = !hn::AllTrue(d, hn::Eq(nan, hn::Zero(d)));
       HWY_ALIGN T lanes[kNumbers];
       hn::Store(better(better(best[0], best[1]), better(best[2], best[3])), d, lanes);
@@ -135,7 +173,9 @@ void extremes(float* HWY_RESTRICT best, const float* HWY_RESTRICT x, int64_t cou
 
 constexpr ReduceTable kTable = {.add_rows = add_rows,
                                 .add_lanes = add_lanes,
-                                .add_run = add_run,
+                                .add_run = join_run<false>,
+                                .add_two_runs = join_runs<false, 2>,
+                                .multiply_run = join_run<true>,
                                 .largest = extreme<true, float>,
                                 .smallest = extreme<false, float>,
                                 .largest_double = extreme<true, double>,

@@ -15,6 +15,10 @@ struct ReduceTable {
   // The same starting with zeros, then the sum of the lanes: each lane of the first half adds one
   // of the second half, until one lane is left.
   double (*add_run)(const float* x, int64_t count) = nullptr;
+  // As add_run for two rows.
+  void (*add_two_runs)(const float* const* rows, int64_t count, double* sums) = nullptr;
+  // As add_run, with products that start with ones.
+  double (*multiply_run)(const float* x, int64_t count) = nullptr;
   // The largest and the smallest of count >= 1 elements; NaN if any element is NaN.
   float (*largest)(const float* x, int64_t count) = nullptr;
   float (*smallest)(const float* x, int64_t count) = nullptr;

@@ -68,6 +68,8 @@ struct StepsOf {
       *static_cast<State*>(state) = s;
     } else if constexpr (kAdds) {
       *static_cast<State*>(state) = s + plan.table->add_run(x, n);
+    } else if constexpr (std::is_same_v<R, Prod<float>>) {
+      *static_cast<State*>(state) = s * plan.table->multiply_run(x, n);
     } else if constexpr (std::is_base_of_v<Bound<float, true>, R>) {
       R::merge(*static_cast<State*>(state), plan.table->largest(x, n), plan.parameter);
     } else if constexpr (std::is_base_of_v<Bound<float, false>, R>) {
