@@ -259,7 +259,7 @@ def _cases(decoder, pairs, limit):
         sizes = {"batch": 1, "past": 0, "time": time}
         if any(_value(a, sizes) == _value(b, sizes) for a, b in pairs):
             cases.append((1, (time,)))
-    return [(batch, parts) for batch, parts in cases if limit is None or sum(parts) <= limit]
+    return [(batch, parts) for batch, parts in cases if limit is None or sum(parts) <= limit] or [(1, (limit,))]
 
 
 def _value(text, sizes):

@@ -123,6 +123,7 @@ def _positions(module, max_context):
     """The number of positions that the model has, or None."""
     config = module.config.get_text_config(decoder=True)
     most = getattr(config, "max_position_embeddings", None) or getattr(config, "max_target_positions", None)
+    most = most if most is not None and most > 0 else None  # XLNet's -1 is no limit
     if max_context is not None:
         if most is not None and max_context > most:
             raise ValueError(f"max_context is {max_context}, but the model has {most} positions")

@@ -186,6 +186,22 @@ def test_states_of_recurrent_layers_are_pasts(tmp_path, kind):
         assert [each.ids for each in generator.generate(prompts, max_tokens=24)] == alone
 
 
+def test_models_whose_tokens_see_later_ones_do_not_convert_unnoticed(tmp_path):
+    sizes = {"vocab_size": WORDS, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "initializer_range": 0.3}
+    torch.manual_seed(0)
+    with pytest.raises(hg.UnsupportedError, match="needs is_decoder=true"):
+        hg.llm.convert(transformers.BertLMHeadModel(transformers.BertConfig(**sizes)).eval(), tmp_path / "x.hgm")
+    # max_position_embeddings is -1: there is no limit, so the check runs. generate() gives this model further inputs.
+    model = transformers.XLNetLMHeadModel(transformers.XLNetConfig(vocab_size=WORDS, d_model=32, n_layer=2, n_head=4, d_inner=48, initializer_range=0.3)).eval()
+    with pytest.raises(hg.MismatchError, match="the logits differ"):
+        hg.llm.convert(model, tmp_path / "x.hgm")
+    assert not (tmp_path / "x.hgm").exists()
+
+
+def test_short_contexts_are_checked(tmp_path):
+    assert hg.llm.convert(small(), tmp_path / "short.hgm", max_context=2).report.logits_error > 0
+
+
 def test_refusals(folder, tmp_path, capsys):
     with pytest.raises(ValueError, match="bits is 5; weights have 8 or 4"):
         hg.llm.convert(folder, tmp_path / "x.hgm", bits=5)
