@@ -3,8 +3,9 @@
 """Language models of transformers with small random weights: hg-generate on the converted file gives the greedy tokens of generate().
 
 For each architecture, 64 tokens are compared for prompts of 1, 7 and 40 tokens, alone and three together with padding on
-the left. Encoders read these prompts, padded on the right, or random features. The architectures are those of CASES, the model types given as arguments, or with --all every causal model that
-this version of transformers has. Prints a row per architecture; fails if one of CASES fails."""
+the left. Encoders read these prompts, padded on the right, or random features. The architectures are those of CASES, the
+model types given as arguments, or with --all every causal model and encoder-decoder that this version of transformers has.
+Prints a row per architecture; fails if one of CASES fails."""
 
 import argparse
 import copy
@@ -36,6 +37,8 @@ ENCODER = {
     "decoder_ffn_dim": 48, "forced_eos_token_id": None,
 }  # fmt: skip
 
+MLA = {"head_dim": 4, "num_key_value_heads": 4}
+
 # Model types, and what else their configurations need.
 CASES = {
     "llama": {}, "qwen2": {}, "qwen3": {}, "mistral": {}, "gemma": {}, "gemma2": {}, "gemma3_text": {}, "phi": {}, "phi3": {},
@@ -53,6 +56,13 @@ CASES = {
     "olmo3": {}, "olmo_hybrid": {}, "modernbert-decoder": {}, "ministral3": {}, "vaultgemma": {}, "gemma4_text": {}, "cwm": {}, "diffllama": {}, "doge": {},
     "ernie4_5_moe": {}, "flex_olmo": {}, "glm4_moe": {}, "granitemoeshared": {}, "granite_swa": {}, "granitemoe_swa": {}, "jetmoe": {}, "minimax_m2": {},
     "mimo_v2_flash": {}, "nanochat": {}, "ctrl": {}, "qwen3_5_text": {}, "exaone_moe": {}, "hy_v3": {}, "internlm3": {}, "jais2": {},
+    "llama4": {}, "gemma3": {}, "gemma3n": {}, "gemma4": {}, "gemma4_unified": {}, "qwen3_5": {}, "qwen3_5_moe_text": {}, "qwen3_5_moe": {}, "phi4_multimodal": {}, "exaone": {}, "afmoe": {},
+    "solar_open": {}, "gpt-sw3": {}, "gpt_neox_japanese": {}, "openai-gpt": {}, "aria_text": {}, "cohere2_moe": {}, "minimax_m3_vl_text": {}, "sarvam_moe": {}, "fuyu": {}, "apertus1p5_text": {},
+    "beam": {}, "flint": {}, "got_ocr2": {}, "hy_v4": {}, "hyperclovax": {}, "iquestcoder": {}, "inkling_text": {}, "kolibri1": {}, "laguna": {}, "lara_mini": {}, "lfm3": {}, "mellum": {},
+    "moss_transcribe_diarize": {}, "trocr": {}, "seamless_m4t": {}, "seamless_m4t_v2": {}, "pop2piano": {}, "omniasr": {},
+    "deepseek_v32": MLA, "minicpm3": MLA, "glm4_moe_lite": MLA, "bailing_hybrid": MLA, "sarvam_mla": MLA, "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv"]},
+    "ministral": {"head_dim": 8}, "hunyuan_v1_moe": {"head_dim": 8}, "plbart": ENCODER,
+    **dict.fromkeys(("bert", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "megatron-bert", "roberta", "xlm-roberta"), {"is_decoder": True}),
     "umt5": {}, "longt5": {}, "pegasus_x": {}, "mvp": {}, "blenderbot-small": {}, "bigbird_pegasus": {},
     "t5": {"d_kv": 8, "d_ff": 48, "num_heads": 4}, "mt5": {"d_kv": 8, "d_ff": 48, "num_heads": 4}, "bart": ENCODER, "mbart": ENCODER, "marian": {**ENCODER, "decoder_start_token_id": 0},
     "pegasus": ENCODER, "m2m_100": ENCODER, "blenderbot": ENCODER,
@@ -208,13 +218,14 @@ def main():
     args = parser.parse_args()
     try:
         import torch  # noqa: F401
-        from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        from transformers.models.auto import modeling_auto as kinds
     except ImportError:
         print("no Python with torch and transformers: the decoders are left out")
         return 77
     import hologram.llm  # noqa: F401
 
-    names = args.types or list(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES if args.all else CASES)
+    known = kinds.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, kinds.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES, kinds.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES
+    names = args.types or list(dict.fromkeys(name for each in known for name in each) if args.all else CASES)
     failed = []
     for name, ok, text in results_of(names, args.generate, args.jobs, args.timeout):
         print(f"| {name} | {'equal' if ok else 'FAILED'} | {' '.join(text.split())[:400]} |", flush=True)
