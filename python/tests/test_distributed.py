@@ -347,5 +347,5 @@ def test_small_gradients_are_summed_together(rng):
             if len(parts) > 1:
                 assert all(part < (1 << 20 if bucket_bytes is None else bucket_bytes) for part in parts)
         assert len(sums.sums) == (1 if bucket_bytes in (None, 1 << 30) else len(nbytes) if bucket_bytes in (0, 1) else len(sums.sums))
-    with pytest.raises(ValueError, match="bucket_bytes -1"):
+    with pytest.raises(ValueError, match="bucket_bytes is -1"):
         hg.Trainer(model, loss="mse", all_reduce=Sums(bucket_bytes=-1))
