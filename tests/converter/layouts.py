@@ -136,6 +136,10 @@ def ended(tool, *arguments):
     return subprocess.run([tool, *map(str, arguments)], capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
+def is_layout(refusal):
+    return "memory layout" in refusal["reason"] or "strides that are not all known" in refusal["reason"]
+
+
 def check(options, folder, texts, views, types):
     """Returns counts, and messages about wrong results."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -155,8 +159,8 @@ def check(options, folder, texts, views, types):
             line = int(each["source"].split(":")[1])
             line += 0 if line in asked else 1
             text, what = asked[line]
-            unknown[text, what if "of a tensor" in each["reason"] else each["reason"]] += 1
-            dropped |= {line} if line in asked and "of a tensor" in each["reason"] else {line - 1, line, line + 1}
+            unknown[text, what if is_layout(each) else each["reason"]] += 1
+            dropped |= {line} if line in asked and is_layout(each) else {line - 1, line, line + 1}
         source = without(source, dropped)
         asked = {line: each for line, each in asked.items() if line not in dropped}
     else:
