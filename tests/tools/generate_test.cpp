@@ -126,8 +126,8 @@ TEST_F(Programs, GenerateSpeculates) {
   expect_refusal("hg-generate no_past.hgm --ids 1 --lookup 4", 3, "needs a past that grows");
   expect_refusal("hg-generate words.hgm --ids 1 --ids 2 --lookup 4", 3,
                  "cannot speculate with several sequences: the model lacks the input");
-  expect_refusal("hg-generate words.hgm --ids 1 --ids 2 --draft words.hgm", 4,
-                 "one sequence, got 2");
+  expect_refusal("hg-generate words.hgm --ids 1 --ids 2 --draft words.hgm", 3,
+                 "cannot speculate with several sequences: the model lacks the input");
   expect_refusal("hg-generate words.hgm --ids 1 --draft none.hgm", 2, "none.hgm");
 }
 
