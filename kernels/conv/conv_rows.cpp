@@ -16,15 +16,15 @@ struct FloatRows : PatchRows {
   int64_t lanes = 1, images_at = 0;
 };
 
-bool accepts_plain(const PrepareContext& c) {
-  const auto fits = [](const Tensor& t) { return t.dtype == f32 || t.dtype == DType::bf16; };
-  return fits(c.in(0)) && c.in(1).dtype == f32 && (!c.has(2) || c.in(2).dtype == f32) &&
-         (!c.has(3) || fits(c.in(3))) && fits(c.out(0));
+bool fits(const PrepareContext& c) {
+  const auto is_either = [](const Tensor& t) { return t.dtype == f32 || t.dtype == DType::bf16; };
+  return is_either(c.in(0)) && c.in(1).dtype == f32 && (!c.has(2) || c.in(2).dtype == f32) &&
+         (!c.has(3) || is_either(c.in(3))) && is_either(c.out(0));
 }
 
 bool accepts(const PrepareContext& c) {
-  return accepts_plain(c) && c.precision() == Precision::bf16 && tile_pair_table() &&
-         c.is_constant(1) && !c.low_memory() && c.out(0).count() > 0;
+  return fits(c) && c.precision() == Precision::bf16 && tile_pair_table() && c.is_constant(1) &&
+         !c.low_memory() && c.out(0).count() > 0;
 }
 bool accepts_entry(const PrepareContext& c) {
   return accepts(c) && c.in(0).dtype == f32 && c.in(0).shape[1] <= PatchRows::kFew &&
@@ -145,6 +145,7 @@ void run(const RunContext& c) noexcept {
 // ---- By definition, where the pass does not create the op ----
 
 [[gnu::cold]] Status prepare_plain(PrepareContext& c) {
+  if (!fits(c)) return c.fail("takes weights and a bias of f32, and all else in f32 or bf16");
   c.make_state(dense_channels_last_shape(c.in(0), c.in(1), c.out(0), c.attrs()));
   return {};
 }

@@ -65,6 +65,10 @@ bool accepts(const PrepareContext& c) {
   return true;
 }
 
+bool accepts_entry(const PrepareContext& c) {
+  return accepts(c) && c.in(0).shape[1] <= PatchRows::kFew;
+}
+
 bool accepts_product(const PrepareContext& c) {
   const Sizes &a = c.in(0).shape, &b = c.in(1).shape;
   const int64_t k = b[b.rank() - 2], n = b.back();
@@ -74,23 +78,27 @@ bool accepts_product(const PrepareContext& c) {
 
 enum class Rows { of_image, of_channels, of_matrix };  // where x has its rows
 
+ConvShape shape_of(const PrepareContext& c, Rows rows) {
+  const Sizes &x = c.in(0).shape, &weight = c.in(1).shape;
+  if (rows == Rows::of_matrix) {
+    ConvShape s;
+    s.n = 1;
+    s.c = x.back();
+    s.o = weight.back();
+    s.in[2] = s.out[2] = c.in(0).count() / s.c;
+    return s;
+  }
+  const auto channels_first = [](const Sizes& t) { return Sizes{t[0], t[3], t[1], t[2]}; };
+  return conv_integer_shape(rows == Rows::of_channels ? x : channels_first(x), weight,
+                            channels_first(c.out(0).shape), c.attrs());
+}
+
 [[gnu::cold]] Status prepare(PrepareContext& c, Rows rows) {
   IntegerRows g;
   g.entry = rows == Rows::of_channels;
-  const auto channels_first = [](const Sizes& t) { return Sizes{t[0], t[3], t[1], t[2]}; };
-  if (rows == Rows::of_matrix) {
-    g.is_matrix = true;
-    g.s.n = 1;
-    g.s.c = c.in(0).shape.back();
-    g.s.o = c.in(1).shape.back();
-    g.s.in[2] = g.s.out[2] = c.in(0).count() / g.s.c;
-  } else {
-    const Sizes& x = c.in(0).shape;
-    g.s = conv_integer_shape(g.entry ? x : channels_first(x), c.in(1).shape,
-                             channels_first(c.out(0).shape), c.attrs());
-  }
+  g.is_matrix = rows == Rows::of_matrix;
+  g.s = shape_of(c, rows);
   const ConvShape& s = g.s;
-  if (g.entry && s.c > g.kFew) return c.fail("takes at most ", g.kFew, " channels");
   g.table = &integer_table();
   g.lay_out(1, true, c.threads());
   g.packed = static_cast<const char*>(
@@ -185,6 +193,58 @@ void run(const RunContext& c) noexcept {
   });
 }
 
+// ---- By definition, where the pass does not create the op ----
+
+template <Rows rows>
+[[gnu::cold]] Status prepare_plain(PrepareContext& c) {
+  c.make_state(shape_of(c, rows));
+  return {};
+}
+
+template <Rows rows>
+void run_plain(const RunContext& c) noexcept {
+  const ConvShape& s = c.state<ConvShape>();
+  const auto zeros_of = [&](int i) { return c.has(i) ? zero_points(c.in(i)) : ZeroPoints(); };
+  const ZeroPoints x_zero = zeros_of(2), weight_zero = zeros_of(3);
+  const auto number = [](const Tensor& t, int64_t i) -> int {
+    return t.dtype == DType::i8 ? t.as<int8_t>()[i] : t.as<uint8_t>()[i];
+  };
+  IntegerFinish finish = integer_finish(c);
+  finish.row_add = c.has(4) ? c.in(4).as<int32_t>() : nullptr;
+  finish.scale_by_row = c.has(5) && c.in(5).rank() == 1;
+  const int64_t taps = s.kernel_size(), y_size = size_of(c.out(0).dtype);
+  constexpr int64_t kSums = 16;  // as many as a vector, of which one counts
+  const Tensor &x = c.in(0), &weight = c.in(1);
+  c.parallel_for(s.n * s.out_size(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t pixel = begin; pixel < end; ++pixel) {
+      const int64_t image = pixel / s.out_size(), line = pixel / s.out[2] % s.out[1];
+      for (int64_t o = 0; o < s.o; ++o) {
+        uint32_t sum = 0;
+        for (int64_t tap = 0; tap < taps; ++tap) {
+          const int64_t i = line * s.stride[1] - s.padding[1] + tap / s.kernel[2] * s.dilation[1];
+          const int64_t j =
+              pixel % s.out[2] * s.stride[2] - s.padding[2] + tap % s.kernel[2] * s.dilation[2];
+          if (i < 0 || i >= s.in[1] || j < 0 || j >= s.in[2]) continue;
+          for (int64_t k = 0; k < s.c; ++k) {
+            const int64_t at = rows == Rows::of_channels
+                                   ? ((image * s.c + k) * s.in[1] + i) * s.in[2] + j
+                                   : ((image * s.in[1] + i) * s.in[2] + j) * s.c + k;
+            sum += static_cast<uint32_t>(
+                (number(x, at) - x_zero.at(0)) *
+                (number(weight, (o * s.c + k) * taps + tap) - weight_zero.at(o)));
+          }
+        }
+        const int32_t sums[kSums] = {static_cast<int32_t>(sum)};
+        IntegerFinish f = finish;
+        if (f.row_add != nullptr) f.row_add += o;
+        if (f.scale_by_row) f.scale += o;
+        integer_table().finish(1, 1, sums, kSums, f,
+                               c.out(0).as<char>() + (pixel * s.o + o) * y_size, 1);
+      }
+    }
+  });
+}
+
 constexpr KernelDef kKernels[] = {
     {.op = "matmul_integer",
      .name = "rows",
@@ -196,11 +256,19 @@ constexpr KernelDef kKernels[] = {
      .accepts = accepts,
      .prepare = prepare_rows<Rows::of_image>,
      .run = run},
+    {.op = "conv_integer_channels_last",
+     .name = "plain",
+     .prepare = prepare_plain<Rows::of_image>,
+     .run = run_plain<Rows::of_image>},
     {.op = "conv_integer_to_channels_last",
      .name = "rows",
-     .accepts = accepts,
+     .accepts = accepts_entry,
      .prepare = prepare_rows<Rows::of_channels>,
      .run = run},
+    {.op = "conv_integer_to_channels_last",
+     .name = "plain",
+     .prepare = prepare_plain<Rows::of_channels>,
+     .run = run_plain<Rows::of_channels>},
 };
 
 }  // namespace

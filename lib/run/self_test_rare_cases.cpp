@@ -142,6 +142,22 @@ constexpr Case kRareCases[] = {
      [](CaseInputs& in) {
        build_channels_last(in, "conv_to_channels_last", {2, 3, 5, 6}, {9, 3, 3, 3}, 9);
      }},
+    {"conv_dense_channels_last",
+     [](CaseInputs& in) {
+       build_channels_last(in, "conv_dense_channels_last", {2, 5, 6, 19}, {9, 19, 3, 3}, 9);
+     }},
+    {"conv_integer_channels_last",
+     [](CaseInputs& in) {
+       in.graph.call("conv_integer_channels_last",
+                     {in.add({2, 11, 9, 6}, u8), in.add({10, 6, 3, 2}, i8), in.add({}, u8)},
+                     {{"padding", Ints{1}}, {"stride", Ints{1, 2}}});
+     }},
+    {"conv_integer_to_channels_last",
+     [](CaseInputs& in) {
+       in.graph.call("conv_integer_to_channels_last",
+                     {in.add({2, 3, 11, 9}, u8), in.add({10, 3, 3, 2}, i8), in.add({}, u8)},
+                     {{"padding", Ints{1}}, {"stride", Ints{1, 2}}});
+     }},
     {"pointwise_reduction",
      [](CaseInputs& in) {
        in.graph.call("pointwise_reduction", {in.x({5, 37}), in.x({5, 1}), in.x({})},

@@ -131,6 +131,17 @@ std::vector<Sample> integer() {
         if (given == 0) all.back().floats = {f32, f64, f16, bf16};
       }
   };
+  const auto add_any = [&](const IntegerCase& c, const char* op) {
+    for (const bool constant : {false, true}) {  // with any zero points
+      Sample s = conv(c, u8, i8, constant);
+      s.op = op;
+      s.attrs.pop_back();
+      add_result(all.emplace_back(s), 3, c.weight[0], constant, i8);
+    }
+  };
+  add_any(last[3], "conv_integer_channels_last");
+  add_any(last[8], "conv_integer_channels_last");
+  add_any(entry[0], "conv_integer_to_channels_last");
   for (const IntegerCase& c : last) add_last(c, "conv_integer_channels_last");
   for (const IntegerCase& c : entry) add_last(c, "conv_integer_to_channels_last");
   return all;
