@@ -23,8 +23,6 @@ HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 namespace {
 
-using DI = hn::RebindToSigned<D>;
-
 // Between params.a and params.b; NaN stays.
 struct Limited {
   explicit Limited(const PointwiseParams& p) : low(spread(p.a)), high(spread(p.b)) {}
@@ -35,17 +33,6 @@ struct Limited {
   V low, high;
 };
 
-// At most kLanes bytes of type T as floats.
-template <class T>
-HWY_INLINE V floats_of(const T* from, int count) {
-  const hn::Rebind<T, D> bytes;
-  T part[kLanes] = {};
-  if (count < kLanes) {
-    std::memcpy(part, from, static_cast<size_t>(count));
-    from = part;
-  }
-  return hn::ConvertTo(D(), hn::PromoteTo(DI(), hn::LoadU(bytes, from)));
-}
 // Stores floats as bytes, by the rules of Cast in pointwise.cpp: truncated to i32, of which the low
 // byte remains.
 HWY_INLINE void store_bytes(V x, int count, uint8_t* to) {

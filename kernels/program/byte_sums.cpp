@@ -10,6 +10,7 @@
 #include "kernels/simd/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/pointwise/vectors-inl.h"
 // clang-format on
 
 #if HWY_TARGET == HWY_AVX3 && !defined(HG_SMALL)
@@ -18,25 +19,20 @@ HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-using DF = hn::FixedTag<float, 16>;
-using DI = hn::FixedTag<int32_t, 16>;
-using VF = hn::Vec<DF>;
-constexpr int kVector = 16, kStep = 4 * kVector;
+constexpr int kStep = 4 * kLanes;
 
 // The quotient of 16 sums as a_factor a + b_factor b + start: rounded fewer times than the sums
 // that it replaces, which decides some halves otherwise.
 struct Combined {
-  VF a_factor, b_factor, start;
+  V a_factor, b_factor, start;
 
   HWY_INLINE explicit Combined(const float (&number)[8]) {
     const double divisor = number[6], a = number[2] / divisor, b = number[5] / divisor;
-    a_factor = hn::Set(DF(), static_cast<float>(a));
-    b_factor = hn::Set(DF(), static_cast<float>(b));
-    start = hn::Set(DF(), static_cast<float>(-a * number[1] - b * number[4]));
+    a_factor = hn::Set(D(), static_cast<float>(a));
+    b_factor = hn::Set(D(), static_cast<float>(b));
+    start = hn::Set(D(), static_cast<float>(-a * number[1] - b * number[4]));
   }
-  HWY_INLINE VF of(VF a, VF b) const {
+  HWY_INLINE V of(V a, V b) const {
     return hn::MulAdd(a, a_factor, hn::MulAdd(b, b_factor, start));
   }
 };
@@ -45,22 +41,22 @@ struct Combined {
 // error (Markstein, Computation of elementary functions on the IBM RISC System/6000 processor,
 // IBM Journal of Research and Development 34, 1990).
 struct InOrder {
-  VF a_zero, a_scale, b_zero, b_scale, scale, reciprocal, one;
+  V a_zero, a_scale, b_zero, b_scale, scale, reciprocal, one;
 
   HWY_INLINE explicit InOrder(const float (&number)[8]) {
-    a_zero = hn::Set(DF(), number[1]);
-    a_scale = hn::Set(DF(), number[2]);
-    b_zero = hn::Set(DF(), number[4]);
-    b_scale = hn::Set(DF(), number[5]);
-    scale = hn::Set(DF(), number[6]);
-    reciprocal = hn::Set(DF(), 1 / number[6]);
-    one = hn::Set(DF(), 1.0f);
+    a_zero = hn::Set(D(), number[1]);
+    a_scale = hn::Set(D(), number[2]);
+    b_zero = hn::Set(D(), number[4]);
+    b_scale = hn::Set(D(), number[5]);
+    scale = hn::Set(D(), number[6]);
+    reciprocal = hn::Set(D(), 1 / number[6]);
+    one = hn::Set(D(), 1.0f);
   }
-  HWY_INLINE VF of(VF a, VF b) const {
+  HWY_INLINE V of(V a, V b) const {
     // The compiler would round a product and a sum of it at once; it leaves those of MulAdd.
-    const VF sum =
+    const V sum =
         hn::MulAdd(hn::Mul(hn::Sub(a, a_zero), a_scale), one, hn::Mul(hn::Sub(b, b_zero), b_scale));
-    const VF near = hn::Mul(sum, reciprocal);
+    const V near = hn::Mul(sum, reciprocal);
     return hn::MulAdd(hn::NegMulAdd(near, scale, sum), reciprocal, near);
   }
 };
@@ -74,25 +70,21 @@ struct QuickSum {
   HWY_INLINE explicit QuickSum(const float (&number)[8]) : quotient(number) {
     zero = _mm512_set1_epi16(static_cast<int16_t>(number[7]));
     // Packing leaves the four bytes of lane i of vector v at 4 i + v, in words of 32 bits.
-    alignas(64) int32_t words[kVector];
-    for (int i = 0; i < kVector; ++i) words[i] = i % 4 * 4 + i / 4;
+    alignas(64) int32_t words[kLanes];
+    for (int i = 0; i < kLanes; ++i) words[i] = i % 4 * 4 + i / 4;
     order = _mm512_load_si512(words);
   }
 
   HWY_INLINE __m512i rounded(const A* a, const B* b) const {
-    const auto floats = [](const auto* from) HWY_ATTR {
-      const hn::Rebind<std::remove_cvref_t<decltype(*from)>, DF> bytes;
-      return hn::ConvertTo(DF(), hn::PromoteTo(DI(), hn::LoadU(bytes, from)));
-    };
-    return _mm512_cvtps_epi32(quotient.of(floats(a), floats(b)).raw);
+    return _mm512_cvtps_epi32(quotient.of(floats_of(a, kLanes), floats_of(b, kLanes)).raw);
   }
   HWY_INLINE __m512i of(const A* a, const B* b) const {
     const auto pair = [&](int at) HWY_ATTR {
       const __m512i both =
-          _mm512_packs_epi32(rounded(a + at, b + at), rounded(a + at + kVector, b + at + kVector));
+          _mm512_packs_epi32(rounded(a + at, b + at), rounded(a + at + kLanes, b + at + kLanes));
       return _mm512_adds_epi16(both, zero);
     };
-    const __m512i low = pair(0), high = pair(2 * kVector);
+    const __m512i low = pair(0), high = pair(2 * kLanes);
     return _mm512_permutexvar_epi32(
         order, kSigned ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high));
   }
