@@ -40,14 +40,6 @@ class Chances : protected test::Chance {
         data.tensor.as<BFloat16>()[i] = BFloat16(any());
     return data;
   }
-  static double at(const Tensor& t, int64_t i) {
-    return t.dtype == f32 ? t.as<const float>()[i] : static_cast<float>(t.as<const BFloat16>()[i]);
-  }
-  static TensorData contiguous(const Tensor& from) {
-    TensorData to = must(TensorData::allocate(from.dtype, from.shape));
-    copy_elements(from, to.tensor);
-    return to;
-  }
   // Windows along one dim; false if x is smaller than the kernel.
   struct Window {
     int64_t in = 1, kernel = 1, stride = 1, padding = 0, dilation = 1, out = 1;
@@ -146,21 +138,25 @@ class RowConv : public Chances {
             const int64_t from =
                 is_entry ? ((image * c + j) * h + a) * w + b : ((image * h + a) * w + b) * c + j;
             const double term =
-                number(at(x_.tensor, from)) *
-                number(at(weight_.tensor, (k * c + j) * window[0].kernel * window[1].kernel + tap));
+                number(test::read_element(x_.tensor, from)) *
+                number(test::read_element(weight_.tensor,
+                                          (k * c + j) * window[0].kernel * window[1].kernel + tap));
             sum += term;
             size += std::abs(term);
           }
         }
-        if (bias) sum += at(bias_.tensor, k);
-        if (has_residual) sum += at(residual_.tensor, i);
+        if (bias) sum += test::read_element(bias_.tensor, k);
+        if (has_residual) sum += test::read_element(residual_.tensor, i);
         const double want = kernels::activate(activation, sum);
         if (!std::isfinite(want)) {
-          ASSERT_TRUE(std::isnan(want) ? std::isnan(at(y, i)) : at(y, i) == want) << i;
+          ASSERT_TRUE(std::isnan(want) ? std::isnan(test::read_element(y, i))
+                                       : test::read_element(y, i) == want)
+              << i;
           continue;
         }
         const double error = (size + std::abs(sum) + 4) * 1e-5;
-        ASSERT_NEAR(at(y, i), want, error + (to == bf16 ? 0x1p-8 * std::abs(want) : 0))
+        ASSERT_NEAR(test::read_element(y, i), want,
+                    error + (to == bf16 ? 0x1p-8 * std::abs(want) : 0))
             << "element " << i << ", instruction set " << to_string(isa);
       }
     }
@@ -205,18 +201,14 @@ class RowNet : public Chances {
     }
     for (const char* name : {"y", "z"}) {
       if (!other.output(name).ok()) continue;
-      const TensorData one = contiguous(must(session.output(name))),
-                       same = contiguous(must(again.output(name))),
-                       two = contiguous(must(other.output(name)));
-      ASSERT_EQ(one.tensor.shape, two.tensor.shape);
+      const Tensor y = must(session.output(name)), expected = must(other.output(name));
+      ASSERT_EQ(y.shape, expected.shape);
+      const std::vector<double> one = test::read_all(y), two = test::read_all(expected);
+      ASSERT_EQ(one, test::read_all(must(again.output(name)))) << "threads";
       double largest = 1;
-      for (int64_t i = 0; i < two.tensor.count(); ++i)
-        largest = std::max(largest, std::abs(at(two.tensor, i)));
-      for (int64_t i = 0; i < one.tensor.count(); ++i) {
-        ASSERT_EQ(at(one.tensor, i), at(same.tensor, i)) << "threads";
-        ASSERT_NEAR(at(one.tensor, i), at(two.tensor, i), 0.02 * largest)
-            << "element " << i << " of " << name;
-      }
+      for (const double each : two) largest = std::max(largest, std::abs(each));
+      for (size_t i = 0; i < one.size(); ++i)
+        ASSERT_NEAR(one[i], two[i], 0.02 * largest) << "element " << i << " of " << name;
     }
   }
 

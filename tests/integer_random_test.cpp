@@ -13,6 +13,7 @@
 
 #include "hg/hg.h"
 #include "lib/platform/instruction_set.h"
+#include "tests/elements.h"
 #include "tests/emulated_instructions.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
@@ -113,16 +114,6 @@ class Case : protected test::Chance {
     const float low = result_zero_.data.tensor.dtype == i8 ? -128 : 0;
     return std::clamp(rounded, low, low + 255);
   }
-  static double element(const Tensor& y, int64_t i) {
-    if (y.dtype == i32) return y.as<const int32_t>()[i];
-    if (y.dtype == f32) return y.as<const float>()[i];
-    return y.dtype == i8 ? y.as<const int8_t>()[i] : y.as<const uint8_t>()[i];
-  }
-  static TensorData contiguous(const Tensor& from) {
-    TensorData to = must(TensorData::allocate(from.dtype, from.shape));
-    copy_elements(from, to.tensor);
-    return to;
-  }
   // Runs the graph with every instruction set and compares element i with want(i).
   void expect(Graph g, const std::vector<double>& want) {
     const Model model = must(Model::from_graph(std::move(g)));
@@ -136,12 +127,11 @@ class Case : protected test::Chance {
       for (const auto& [name, data] : inputs_)
         ASSERT_TRUE(session.set_input(name, data->tensor).ok());
       ASSERT_TRUE(session.run().ok());
-      const TensorData copy = contiguous(must(session.output("y")));
-      const Tensor& y = copy.tensor;
-      ASSERT_EQ(y.count(), static_cast<int64_t>(want.size()));
-      for (int64_t i = 0; i < y.count(); ++i)
-        ASSERT_EQ(element(y, i), want[static_cast<size_t>(i)])
-            << "element " << i << " of " << y.count() << ", instruction set " << to_string(isa);
+      const std::vector<double> y = test::read_all(must(session.output("y")));
+      ASSERT_EQ(y.size(), want.size());
+      for (size_t i = 0; i < y.size(); ++i)
+        ASSERT_EQ(y[i], want[i]) << "element " << i << " of " << y.size() << ", instruction set "
+                                 << to_string(isa);
     }
     limit_isa(best);
   }
@@ -316,7 +306,7 @@ class NetCase : public Case {
     if (test::prints_graphs()) std::printf("%s", g_.text().c_str());
     const Model model = must(Model::from_graph(std::move(g_)));
     const Isa best = chosen_isa();
-    std::map<std::string, TensorData> expected;  // those of the first set
+    std::map<std::string, std::vector<double>> expected;  // those of the first set
     for (const Isa isa : kIsas) {
       if (!supports(isa) || (isa < best && !chance(20))) continue;
       limit_isa(isa);
@@ -331,12 +321,14 @@ class NetCase : public Case {
       }
       for (const char* name : {"y", "z"}) {
         if (!other.output(name).ok()) continue;
-        const TensorData one = contiguous(must(session.output(name)));
-        TensorData& two = expected[name];
-        if (two.empty()) two = contiguous(must(other.output(name)));
-        ASSERT_EQ(one.tensor.shape, two.tensor.shape);
-        for (int64_t i = 0; i < one.tensor.count(); ++i)
-          ASSERT_EQ(element(one.tensor, i), element(two.tensor, i))
+        const Tensor y = must(session.output(name)), plain = must(other.output(name));
+        ASSERT_EQ(y.shape, plain.shape);
+        const std::vector<double> one = test::read_all(y);
+        std::vector<double>& two = expected[name];
+        if (two.empty()) two = test::read_all(plain);
+        ASSERT_EQ(one.size(), two.size());
+        for (size_t i = 0; i < one.size(); ++i)
+          ASSERT_EQ(one[i], two[i])
               << "element " << i << " of " << name << ", instruction set " << to_string(isa);
       }
     }

@@ -17,7 +17,7 @@ SIZES = {"model.layers.0.q_proj": (12, 8), "model.layers.1.q_proj": (5, 12)}
 def base(weights):
     g = hg.Graph()
     h = g.input("x", ("n", 8))
-    for layer in SIZES:
+    for layer in weights:
         h = hg.ops.linear(h, g.parameter(f"{layer}.weight", weights[layer]))
     g.output("y", h)
     return g.model()
@@ -150,14 +150,6 @@ def test_layers_of_gguf_files_have_the_names_of_transformers(tmp_path):
         "transformer.h.0.attn.c_attn": "blk.0.attn_qkv", "transformer.h.0.mlp.c_fc": "blk.0.ffn_up", "lm_head": "output",
     }  # fmt: skip
 
-    def model(weights):
-        g = hg.Graph()
-        h = g.input("x", ("n", 8))
-        for name in weights:
-            h = hg.ops.linear(h, g.parameter(f"{name}.weight", weights[name]))
-        g.output("y", h)
-        return g.model()
-
     weights = {name: RANDOM.standard_normal((8, 8)).astype(np.float32) * 0.3 for name in [*names.values(), "blk.1.attn_q"]}
     parts = {name: [RANDOM.standard_normal(shape).astype(np.float32) * 0.3 for shape in ((2, 8), (8, 2))] for name in names}
     (tmp_path / "lora").mkdir()
@@ -168,14 +160,14 @@ def test_layers_of_gguf_files_have_the_names_of_transformers(tmp_path):
         safetensors.save_file(named, tmp_path / "lora" / "adapter_model.safetensors")
 
     write(parts)
-    got = hg.apply_adapters(model(weights), hg.load_peft(tmp_path / "lora", model(weights)))(X)
-    want = model({**weights, **{names[name]: weights[names[name]] + 2 * b @ a for name, (a, b) in parts.items()}})(X)
+    got = hg.apply_adapters(base(weights), hg.load_peft(tmp_path / "lora", base(weights)))(X)
+    want = base({**weights, **{names[name]: weights[names[name]] + 2 * b @ a for name, (a, b) in parts.items()}})(X)
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
     unknown = "model.layers.0.mlp.experts.3.up_proj", "transformer.h.0.self_attention.query_key_value"
     for layer, name in {**dict(zip(unknown, unknown)), "model.layers.2.self_attn.q_proj": "blk.2.attn_q"}.items():
         write({layer: parts["lm_head"]})
         with pytest.raises(ValueError, match=f"no layer matches '{name}'"):
-            hg.load_peft(tmp_path / "lora", model(weights))
+            hg.load_peft(tmp_path / "lora", base(weights))
 
 
 def test_a_generator_switches_to_an_adapter_of_peft(tmp_path):
