@@ -44,11 +44,13 @@ void put_single_pixels_first(ConvShape& s) {
   }
 }
 
-// For images whose height is dim `first` of x and dim 1 of y; without the channels.
+// For images whose height is dim `first` of x and dim 1 of y. The channels of y are its last dim.
 ConvShape image_shape(const Tensor& x, int first, const Tensor& weight, const Tensor& y,
                       const KernelAttrs& attrs) {
   ConvShape s;
   s.n = x.shape[0];
+  s.c = x.shape[first == 1 ? 3 : 1];
+  s.o = y.shape[3];
   for (int i = 0; i < 2; ++i) {
     s.in[size_t(1 + i)] = x.shape[first + i];
     s.out[size_t(1 + i)] = y.shape[1 + i];
@@ -77,25 +79,19 @@ ConvShape conv_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
 
 ConvShape channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
                               const KernelAttrs& attrs) {
-  ConvShape s = image_shape(x, 1, weight, y, attrs);
-  s.c = s.o = s.groups = x.shape[3];
-  return s;
-}
-
-ConvShape to_channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
-                                 const KernelAttrs& attrs) {
-  ConvShape s = image_shape(x, 2, weight, y, attrs);
-  s.c = x.shape[1];
-  s.o = y.shape[3];
+  ConvShape s = dense_channels_last_shape(x, weight, y, attrs);
+  s.groups = s.c;
   return s;
 }
 
 ConvShape dense_channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
                                     const KernelAttrs& attrs) {
-  ConvShape s = image_shape(x, 1, weight, y, attrs);
-  s.c = x.shape[3];
-  s.o = y.shape[3];
-  return s;
+  return image_shape(x, 1, weight, y, attrs);
+}
+
+ConvShape to_channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
+                                 const KernelAttrs& attrs) {
+  return image_shape(x, 2, weight, y, attrs);
 }
 
 ConvShape conv_weight_grad_shape(const Tensor& x, const Tensor& dy, const KernelAttrs& attrs) {
@@ -109,20 +105,6 @@ ConvShape conv_weight_grad_shape(const Tensor& x, const Tensor& dy, const Kernel
 namespace {
 
 constexpr int64_t kRowPart = 256;  // elements of an output row whose sums are computed together
-
-// The input coordinate that the output coordinate `at` reads at kernel element `k` along dim `d`,
-// or -1 if it is outside.
-int64_t met(const ConvShape& s, size_t d, int64_t at, int64_t k) {
-  int64_t in;
-  if (s.transposed) {
-    const int64_t scaled = at + s.padding[d] - k * s.dilation[d];
-    if (scaled < 0 || scaled % s.stride[d] != 0) return -1;
-    in = scaled / s.stride[d];
-  } else {
-    in = at * s.stride[d] - s.padding[d] + k * s.dilation[d];
-  }
-  return in >= 0 && in < s.in[d] ? in : -1;
-}
 
 // sums[j] += w x[...] for the elements [first, first + columns) of one output row.
 template <class T>

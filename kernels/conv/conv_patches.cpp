@@ -8,17 +8,6 @@
 namespace hg::kernels {
 namespace {
 
-// The input coordinate along dim `d` that meets the output coordinate `at`, or -1.
-int64_t met(const ConvShape& s, size_t d, int64_t at, int64_t k) {
-  int64_t in = at * s.stride[d] - s.padding[d] + k * s.dilation[d];
-  if (s.transposed) {
-    const int64_t scaled = at + s.padding[d] - k * s.dilation[d];
-    if (scaled < 0 || (s.stride[d] > 1 && scaled % s.stride[d] != 0)) return -1;
-    in = s.stride[d] > 1 ? scaled / s.stride[d] : scaled;
-  }
-  return in >= 0 && in < s.in[d] ? in : -1;
-}
-
 // Rows are short: the checks of the library's copy function would take longer than copying.
 template <class T>
 void copy_short(const T* from, int64_t count, T* to) {

@@ -13,7 +13,7 @@ namespace {
 struct FloatRows : PatchRows {
   const PairTable* pairs = nullptr;
   const BFloat16* packed = nullptr;  // [blocks][words of a row][kBlock][2]
-  int64_t lanes = 1, images_at = 0;
+  int64_t images_at = 0;
 };
 
 bool fits(const PrepareContext& c) {
@@ -53,14 +53,13 @@ template <bool kEntry>
   g.s = (kEntry ? to_channels_last_shape : dense_channels_last_shape)(c.in(0), c.in(1), c.out(0),
                                                                       c.attrs());
   g.pairs = tile_pair_table();
-  g.lay_out(2, c.in(0).dtype == DType::bf16, c.threads());
+  g.lay_out(c, 2, c.in(0).dtype == DType::bf16);
   g.packed =
       static_cast<const BFloat16*>(c.pack(1, str_cat("conv.rows", g.pixel), g.weight_bytes(),
                                           [g, weight = c.in(1).as<float>()](void* to) {
                                             pack_weight(g, weight, static_cast<BFloat16*>(to));
                                           }));
   if (!g.packed) return c.fail("has no memory for its weights");
-  g.lanes = tile_lanes(c, g.s.n * g.tiles * g.parts());
   g.images_at = slot_step(tile_workspace(g.lanes, g.slot_bytes()));
   c.set_workspace(g.images_at + slot_step(g.s.n * g.image_bytes()));
   c.make_state(std::move(g));
@@ -82,63 +81,31 @@ void interleave(const FloatRows& g, const float* x, int64_t first, int64_t count
   }
 }
 
-void copy_images(const RunContext& c, const FloatRows& g, uint8_t* images) {
-  const ConvShape& s = g.s;
-  const int64_t lines = g.line_count, bytes = 1 + g.pitch * g.pixel * s.stride[2];
-  c.parallel_for(
-      s.n * lines, std::max<int64_t>(1, g.kCopyGrain / bytes), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t y = i % lines, x_at = i / lines * s.c * s.in_size();
-          const int64_t line = g.from_y(y) * s.in[2];
-          uint8_t* const image = images + i / lines * g.image_bytes();
-          g.copy_line(y, 0, image, [&](int64_t column, int64_t count, uint8_t* to) {
-            auto* const halves = reinterpret_cast<BFloat16*>(to);
-            const int64_t at = x_at + (line + column) * s.c;
-            if (g.entry)
-              interleave(g, c.in(0).as<float>() + x_at, line + column, count, halves);
-            else if (c.in(0).dtype == DType::bf16)
-              std::memcpy(to, c.in(0).as<BFloat16>() + at, static_cast<size_t>(count * g.pixel));
-            else
-              g.pairs->round(count * s.c, c.in(0).as<float>() + at, halves);
-          });
-        }
-      });
-}
-
 void run(const RunContext& c) noexcept {
   const FloatRows& g = c.state<FloatRows>();
   const ConvShape& s = g.s;
+  const bool is_rounded = c.in(0).dtype == DType::bf16;
   auto* const images = reinterpret_cast<uint8_t*>(c.workspace<char>() + g.images_at);
-  if (!g.plain) copy_images(c, g, images);
-  const auto* const x = c.in(0).as<uint8_t>();
+  g.copy_images(c, 0, images, [&](int64_t image, int64_t first, int64_t count, uint8_t* to) {
+    auto* const halves = reinterpret_cast<BFloat16*>(to);
+    const int64_t x_at = image * s.c * s.in_size(), at = x_at + first * s.c;
+    if (g.entry)
+      interleave(g, c.in(0).as<float>() + x_at, first, count, halves);
+    else if (is_rounded)
+      std::memcpy(to, c.in(0).as<BFloat16>() + at, static_cast<size_t>(count * g.pixel));
+    else
+      g.pairs->round(count * s.c, c.in(0).as<float>() + at, halves);
+  });
   const float* const bias = c.has(2) ? c.in(2).as<float>() : nullptr;
   const bool has_residual = !g.entry && c.has(3);
   const DType residual_dtype = has_residual ? c.in(3).dtype : f32;
   const char* const residual = has_residual ? c.in(3).as<char>() : nullptr;
-  char* const y = c.out(0).as<char>();
-  const DType dtype = c.out(0).dtype;
-  const int64_t y_size = size_of(dtype), block_bytes = g.kBlock * g.depth;
-  for_tiles(c, s.n * g.tiles * g.parts(), g.lanes, g.slot_bytes(), [&](int64_t task, float* slot) {
-    const int64_t part = task % g.parts(), index = task / g.parts(), image = index / g.tiles;
-    const uint8_t* const from =
-        g.plain ? x + image * s.in_size() * g.pixel : images + image * g.image_bytes();
-    int64_t pixel = image * s.out_size();
-    RowProduct r = g.rows_of(from, index % g.tiles, reinterpret_cast<uint8_t*>(slot), pixel);
-    r.y_row = s.o * y_size;
-    const int64_t end = std::min(s.o, g.first_o[part + 1] * g.kBlock);
-    for (int64_t o = g.first_o[part] * g.kBlock; o < end; o += g.kBlock) {
-      const int64_t at = pixel * s.o + o;
-      r.weights = reinterpret_cast<const int8_t*>(g.packed) + o * g.depth;
-      r.columns = static_cast<int>(std::min(g.kBlock, end - o));
-      r.next = r.weights + block_bytes;
-      r.next_bytes = o + g.kBlock < end ? block_bytes : 0;
-      r.y = y + at * y_size;
-      g.pairs->rows(r, {.activation = s.activation,
-                        .bias = bias ? bias + o : nullptr,
-                        .residual = residual ? residual + at * size_of(residual_dtype) : nullptr,
-                        .residual_dtype = residual_dtype,
-                        .to = dtype});
-    }
+  g.for_blocks(c, images, g.packed, [&](const RowProduct& r, int64_t o, int64_t at) {
+    g.pairs->rows(r, {.activation = s.activation,
+                      .bias = bias ? bias + o : nullptr,
+                      .residual = residual ? residual + at * size_of(residual_dtype) : nullptr,
+                      .residual_dtype = residual_dtype,
+                      .to = c.out(0).dtype});
   });
 }
 
@@ -160,27 +127,21 @@ void run_plain(const RunContext& c) noexcept {
   const auto* const weight = c.in(1).as<float>();
   const int64_t taps = s.kernel_size();
   c.parallel_for(s.n * s.out_size(), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t pixel = begin; pixel < end; ++pixel) {
-      const int64_t image = pixel / s.out_size(), line = pixel / s.out[2] % s.out[1];
-      for (int64_t o = 0; o < s.o; ++o) {
-        float sum = 0;
-        for (int64_t tap = 0; tap < taps; ++tap) {
-          const int64_t i = line * s.stride[1] - s.padding[1] + tap / s.kernel[2] * s.dilation[1];
-          const int64_t j =
-              pixel % s.out[2] * s.stride[2] - s.padding[2] + tap % s.kernel[2] * s.dilation[2];
-          if (i < 0 || i >= s.in[1] || j < 0 || j >= s.in[2]) continue;
-          const int64_t from = ((image * s.in[1] + i) * s.in[2] + j) * s.c;
-          for (int64_t k = 0; k < s.c; ++k)
-            sum += number(x, from + k) * weight[(o * s.c + k) * taps + tap];
-        }
-        if (c.has(2)) sum += c.in(2).as<float>()[o];
-        if (c.has(3)) sum += number(c.in(3), pixel * s.o + o);
-        sum = activate(s.activation, sum);
-        if (y.dtype == f32)
-          y.as<float>()[pixel * s.o + o] = sum;
-        else
-          y.as<BFloat16>()[pixel * s.o + o] = BFloat16(sum);
-      }
+    for (int64_t at = begin * s.o; at < end * s.o; ++at) {
+      const int64_t pixel = at / s.o, o = at % s.o, image = pixel / s.out_size();
+      float sum = 0;
+      for_met_taps(s, pixel, [&](int64_t tap, int64_t row, int64_t column) {
+        const int64_t from = ((image * s.in[1] + row) * s.in[2] + column) * s.c;
+        for (int64_t k = 0; k < s.c; ++k)
+          sum += number(x, from + k) * weight[(o * s.c + k) * taps + tap];
+      });
+      if (c.has(2)) sum += c.in(2).as<float>()[o];
+      if (c.has(3)) sum += number(c.in(3), at);
+      sum = activate(s.activation, sum);
+      if (y.dtype == f32)
+        y.as<float>()[at] = sum;
+      else
+        y.as<BFloat16>()[at] = BFloat16(sum);
     }
   });
 }

@@ -29,6 +29,18 @@ struct ConvShape {
   int64_t group_o() const { return o / groups; }
 };
 
+// The coordinate of x that `at` of y meets at element k of the kernel along dim d, or -1 if it is
+// outside.
+inline int64_t met(const ConvShape& s, size_t d, int64_t at, int64_t k) {
+  int64_t in = at * s.stride[d] - s.padding[d] + k * s.dilation[d];
+  if (s.transposed) {
+    const int64_t scaled = at + s.padding[d] - k * s.dilation[d];
+    if (scaled < 0 || (s.stride[d] > 1 && scaled % s.stride[d] != 0)) return -1;
+    in = s.stride[d] > 1 ? scaled / s.stride[d] : scaled;
+  }
+  return in >= 0 && in < s.in[d] ? in : -1;
+}
+
 // Of the op conv: x, y, and the attributes.
 ConvShape conv_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
                      const KernelAttrs& attrs);

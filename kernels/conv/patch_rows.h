@@ -41,6 +41,7 @@ struct PatchRows : ColumnParts {
   int64_t depth = 0;                             // bytes of a row, in whole steps
   int64_t last = 0;                              // of its last step, without missing words
   std::vector<int64_t> offset;                   // of each step of a row
+  int64_t lanes = 1;
 
   // Of a line of y. If rows are read where they are, there are some between lines.
   int64_t places_of_line() const { return direct ? pitch : s.out[2]; }
@@ -56,7 +57,7 @@ struct PatchRows : ColumnParts {
   int64_t weight_bytes() const { return blocks() * kBlock * depth; }
 
   // For numbers of `size` bytes. reads_x: x has this type.
-  void lay_out(int64_t size, bool reads_x, int64_t threads) {
+  void lay_out(const PrepareContext& c, int64_t size, bool reads_x) {
     pixel = (entry ? kFew : s.c) * size;
     const bool is_point = s.kernel_size() == 1 && s.stride == ConvShape::Spatial{1, 1, 1} &&
                           s.padding == ConvShape::Spatial{0, 0, 0} && s.in == s.out;
@@ -84,15 +85,61 @@ struct PatchRows : ColumnParts {
             .most_panels = std::clamp<int64_t>(fitting / kBlock, 1, kMaxPlaces / kBlock),
             .mr = 1,
             .nr = static_cast<int>(kBlock),
-            .threads = threads});
+            .threads = c.threads()});
+    lanes = tile_lanes(c, s.n * tiles * parts());
   }
 
-  // Line `y` of an image with its padding, all bytes of which are `zero`. copy(column, count, to)
-  // copies neighboring pixels of line from_y(y) of x.
-  int64_t from_y(int64_t y) const { return y - s.padding[1]; }
+  // Copies the images of x, unless it is read itself; all bytes of the padding are `zero`.
+  // copy(image, pixel, count, to) copies neighboring pixels of an image of x.
+  template <class Copy>
+  void copy_images(const RunContext& c, uint8_t zero, uint8_t* images, const Copy& copy) const {
+    if (plain) return;
+    const int64_t bytes = 1 + pitch * pixel * s.stride[2];
+    c.parallel_for(s.n * line_count, std::max<int64_t>(1, kCopyGrain / bytes),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t i = begin; i < end; ++i) {
+                       const int64_t image = i / line_count;
+                       copy_line(i % line_count, zero, images + image * image_bytes(),
+                                 [&](int64_t first, int64_t count, uint8_t* to) {
+                                   copy(image, first, count, to);
+                                 });
+                     }
+                   });
+  }
+
+  // Calls multiply(r, o, at) for each block of output channels in each tile of the images: the
+  // first of these channels, and the element of y where the block begins. Slots of for_tiles() are
+  // at the beginning of the workspace.
+  template <class Multiply>
+  void for_blocks(const RunContext& c, const uint8_t* images, const void* weights,
+                  const Multiply& multiply) const {
+    const int64_t y_size = size_of(c.out(0).dtype), block_bytes = kBlock * depth;
+    for_tiles(c, s.n * tiles * parts(), lanes, slot_bytes(), [&](int64_t task, float* slot) {
+      const int64_t part = task % parts(), index = task / parts(), image = index / tiles;
+      const uint8_t* const from = plain ? c.in(0).as<uint8_t>() + image * s.in_size() * pixel
+                                        : images + image * image_bytes();
+      int64_t first = image * s.out_size();
+      RowProduct r = rows_of(from, index % tiles, reinterpret_cast<uint8_t*>(slot), first);
+      r.y_row = s.o * y_size;
+      const int64_t end = std::min(s.o, first_o[part + 1] * kBlock);
+      for (int64_t o = first_o[part] * kBlock; o < end; o += kBlock) {
+        const int64_t at = first * s.o + o;
+        r.weights = static_cast<const int8_t*>(weights) + o * depth;
+        r.columns = static_cast<int>(std::min(kBlock, end - o));
+        r.next = r.weights + block_bytes;
+        r.next_bytes = o + kBlock < end ? block_bytes : 0;
+        r.y = c.out(0).as<char>() + at * y_size;
+        multiply(r, o, at);
+      }
+    });
+  }
+
+ private:
+  // Line `y` of an image with its padding. copy(first pixel, count, to)
   template <class Copy>
   void copy_line(int64_t y, uint8_t zero, uint8_t* image, const Copy& copy) const {
-    const bool is_inside = from_y(y) >= 0 && from_y(y) < s.in[1];
+    const int64_t from_y = y - s.padding[1];
+    const bool is_inside = from_y >= 0 && from_y < s.in[1];
     const int64_t step = direct ? s.stride[2] : 1;
     if (direct && !by_y.reads(y)) return;
     for (int64_t phase = 0; phase < step; ++phase) {
@@ -107,9 +154,10 @@ struct PatchRows : ColumnParts {
       const int64_t first = bound(begin);
       const int64_t end = is_inside ? std::max(first, bound(begin + s.in[2])) : first;
       std::memset(to, zero, static_cast<size_t>(first * pixel));
-      if (step == 1 && end > first) copy(first - begin, end - first, to + first * pixel);
+      if (step == 1 && end > first)
+        copy(from_y * s.in[2] + first - begin, end - first, to + first * pixel);
       for (int64_t i = first; i < end && step > 1; ++i)
-        copy(i * step - begin, int64_t{1}, to + i * pixel);
+        copy(from_y * s.in[2] + i * step - begin, int64_t{1}, to + i * pixel);
       std::memset(to + end * pixel, zero, static_cast<size_t>((pitch - end) * pixel));
     }
   }
@@ -177,12 +225,22 @@ struct PatchRows : ColumnParts {
     return r;
   }
 
- private:
   int64_t offset_of(int64_t k) const {
     const int64_t tap = k / pixel, x = tap % s.kernel[2] * s.dilation[2];
     const int64_t line = by_y.line_of(tap / s.kernel[2] * s.dilation[1]);
     return ((x % s.stride[2] * line_count + line) * pitch + x / s.stride[2]) * pixel + k % pixel;
   }
 };
+
+// Calls f(tap, row, column) for each element of the kernel that meets x at a pixel of y, counted
+// over all images.
+template <class F>
+void for_met_taps(const ConvShape& s, int64_t pixel, const F& f) {
+  for (int64_t tap = 0; tap < s.kernel_size(); ++tap) {
+    const int64_t row = met(s, 1, pixel / s.out[2] % s.out[1], tap / s.kernel[2]);
+    const int64_t column = met(s, 2, pixel % s.out[2], tap % s.kernel[2]);
+    if (row >= 0 && column >= 0) f(tap, row, column);
+  }
+}
 
 }  // namespace hg::kernels

@@ -14,7 +14,7 @@ struct IntegerRows : PatchRows {
   const IntegerTable* table = nullptr;
   bool is_matrix = false;        // x is one line of pixels, and the weight [c, o]
   const char* packed = nullptr;  // sums of [o] weights, and from data_at on [blocks][depth, kBlock]
-  int64_t lanes = 1, starts_at = 0, images_at = 0, packed_at = 0;
+  int64_t starts_at = 0, images_at = 0, packed_at = 0;
 
   int64_t data_at() const { return slot_step(s.o * 4); }
   int64_t packed_bytes() const { return data_at() + weight_bytes(); }
@@ -100,12 +100,11 @@ ConvShape shape_of(const PrepareContext& c, Rows rows) {
   g.s = shape_of(c, rows);
   const ConvShape& s = g.s;
   g.table = &integer_table();
-  g.lay_out(1, true, c.threads());
+  g.lay_out(c, 1, true);
   g.packed = static_cast<const char*>(
       c.pack(1, str_cat(g.is_matrix ? "matmul_integer" : "conv_integer", ".rows", g.pixel),
              g.packed_bytes(),
              [g, weight = c.in(1)](void* to) { pack_weight(g, weight, static_cast<char*>(to)); }));
-  g.lanes = tile_lanes(c, s.n * g.tiles * g.parts());
   g.starts_at = slot_step(tile_workspace(g.lanes, g.slot_bytes()));
   g.images_at = g.starts_at + slot_step(s.o * 4);
   g.packed_at = g.images_at + slot_step(s.n * g.image_bytes());
@@ -119,22 +118,14 @@ template <Rows rows>
   return prepare(c, rows);
 }
 
-// Line `y` of an image. x: the image, whose channels are last, or `entry`.
-void copy_image_line(const IntegerRows& g, const uint8_t* x, uint8_t zero, int64_t y,
-                     uint8_t* image) {
-  const ConvShape& s = g.s;
-  const int64_t line = g.from_y(y) * s.in[2];
-  if (!g.entry)
-    return g.copy_line(y, zero, image, [&](int64_t column, int64_t count, uint8_t* to) {
-      std::memcpy(to, x + (line + column) * g.pixel, static_cast<size_t>(count * g.pixel));
-    });
-  g.copy_line(y, zero, image, [&](int64_t column, int64_t count, uint8_t* to) {
-    const uint8_t* rows[g.kFew];
-    for (int64_t c = 0; c < g.kFew; ++c)  // the weights of missing channels are 0
-      rows[c] = x + std::min(c, s.c - 1) * s.in_size() + line + column;
-    for (int64_t i = 0; i < count; ++i)
-      for (int64_t c = 0; c < g.kFew; ++c) to[i * g.kFew + c] = rows[c][i];
-  });
+// Neighboring pixels of an image [c, h, w] from element `first` of a channel on, as pixels of kFew
+// channels.
+void interleave(const IntegerRows& g, const uint8_t* x, int64_t first, int64_t count, uint8_t* to) {
+  const uint8_t* rows[g.kFew];
+  for (int64_t c = 0; c < g.kFew; ++c)  // the weights of missing channels are 0
+    rows[c] = x + std::min(c, g.s.c - 1) * g.s.in_size() + first;
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t c = 0; c < g.kFew; ++c) to[i * g.kFew + c] = rows[c][i];
 }
 
 void run(const RunContext& c) noexcept {
@@ -151,45 +142,22 @@ void run(const RunContext& c) noexcept {
   const bool is_signed = c.in(0).dtype == DType::i8;
   conv_integer_starts(c, s.o, reinterpret_cast<const int32_t*>(packed),
                       is_signed ? g.table->more_i8 : g.table->more_u8, starts);
-  const auto* const weights = reinterpret_cast<const int8_t*>(packed + g.data_at());
-  const auto* const x = c.in(0).as<uint8_t>();
   auto* const images = reinterpret_cast<uint8_t*>(workspace + g.images_at);
-  const int64_t x_bytes = s.c * s.in_size(), image_bytes = g.image_bytes();
-  if (!g.plain) {
-    const auto zero = static_cast<uint8_t>(c.has(2) ? zero_points(c.in(2)).at(0) : 0);
-    const int64_t lines = g.line_count, bytes = 1 + g.pitch * g.pixel * s.stride[2];
-    c.parallel_for(s.n * lines, std::max<int64_t>(1, g.kCopyGrain / bytes),
-                   [&](int64_t begin, int64_t end) {
-                     for (int64_t i = begin; i < end; ++i)
-                       copy_image_line(g, x + i / lines * x_bytes, zero, i % lines,
-                                       images + i / lines * image_bytes);
-                   });
-  }
+  const auto zero = static_cast<uint8_t>(c.has(2) ? zero_points(c.in(2)).at(0) : 0);
+  g.copy_images(c, zero, images, [&](int64_t image, int64_t first, int64_t count, uint8_t* to) {
+    const uint8_t* const x = c.in(0).as<uint8_t>() + image * s.c * s.in_size();
+    if (g.entry)
+      interleave(g, x, first, count, to);
+    else
+      std::memcpy(to, x + first * g.pixel, static_cast<size_t>(count * g.pixel));
+  });
   IntegerFinish finish = integer_finish(c);
   finish.scale_by_column = c.has(5) && c.in(5).rank() == 1;
-  char* const y = c.out(0).as<char>();
-  const int64_t y_size = size_of(c.out(0).dtype), block_bytes = g.kBlock * g.depth;
-  for_tiles(c, s.n * g.tiles * g.parts(), g.lanes, g.slot_bytes(), [&](int64_t task, float* slot) {
-    const int64_t part = task % g.parts(), index = task / g.parts();
-    const int64_t image = index / g.tiles;
-    const uint8_t* const from = g.plain ? x + image * x_bytes : images + image * image_bytes;
-    int64_t pixel = image * s.out_size();
-    ByteRows r = {g.rows_of(from, index % g.tiles, reinterpret_cast<uint8_t*>(slot), pixel),
-                  is_signed};
-    r.y_row = s.o * y_size;
-    const QuadScope scope(*g.table);
-    const int64_t end = std::min(s.o, g.first_o[part + 1] * g.kBlock);
-    for (int64_t o = g.first_o[part] * g.kBlock; o < end; o += g.kBlock) {
-      r.weights = weights + o * g.depth;
-      r.columns = static_cast<int>(std::min(g.kBlock, end - o));
-      r.next = r.weights + block_bytes;
-      r.next_bytes = o + g.kBlock < end ? block_bytes : 0;
-      r.y = y + (pixel * s.o + o) * y_size;
-      IntegerFinish f = finish;
-      f.column_add = starts + o;
-      if (f.scale_by_column) f.scale += o;
-      g.table->byte_rows(r, f);
-    }
+  g.for_blocks(c, images, packed + g.data_at(), [&](const RowProduct& r, int64_t o, int64_t) {
+    IntegerFinish f = finish;
+    f.column_add = starts + o;
+    if (f.scale_by_column) f.scale += o;
+    g.table->byte_rows({r, is_signed}, f);
   });
 }
 
@@ -216,31 +184,24 @@ void run_plain(const RunContext& c) noexcept {
   constexpr int64_t kSums = 16;  // as many as a vector, of which one counts
   const Tensor &x = c.in(0), &weight = c.in(1);
   c.parallel_for(s.n * s.out_size(), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t pixel = begin; pixel < end; ++pixel) {
-      const int64_t image = pixel / s.out_size(), line = pixel / s.out[2] % s.out[1];
-      for (int64_t o = 0; o < s.o; ++o) {
-        uint32_t sum = 0;
-        for (int64_t tap = 0; tap < taps; ++tap) {
-          const int64_t i = line * s.stride[1] - s.padding[1] + tap / s.kernel[2] * s.dilation[1];
-          const int64_t j =
-              pixel % s.out[2] * s.stride[2] - s.padding[2] + tap % s.kernel[2] * s.dilation[2];
-          if (i < 0 || i >= s.in[1] || j < 0 || j >= s.in[2]) continue;
-          for (int64_t k = 0; k < s.c; ++k) {
-            const int64_t at = rows == Rows::of_channels
-                                   ? ((image * s.c + k) * s.in[1] + i) * s.in[2] + j
-                                   : ((image * s.in[1] + i) * s.in[2] + j) * s.c + k;
-            sum += static_cast<uint32_t>(
-                (number(x, at) - x_zero.at(0)) *
-                (number(weight, (o * s.c + k) * taps + tap) - weight_zero.at(o)));
-          }
+    for (int64_t at = begin * s.o; at < end * s.o; ++at) {
+      const int64_t pixel = at / s.o, o = at % s.o, image = pixel / s.out_size();
+      uint32_t sum = 0;
+      for_met_taps(s, pixel, [&](int64_t tap, int64_t row, int64_t column) {
+        for (int64_t k = 0; k < s.c; ++k) {
+          const int64_t from = rows == Rows::of_channels
+                                   ? ((image * s.c + k) * s.in[1] + row) * s.in[2] + column
+                                   : ((image * s.in[1] + row) * s.in[2] + column) * s.c + k;
+          sum += static_cast<uint32_t>(
+              (number(x, from) - x_zero.at(0)) *
+              (number(weight, (o * s.c + k) * taps + tap) - weight_zero.at(o)));
         }
-        const int32_t sums[kSums] = {static_cast<int32_t>(sum)};
-        IntegerFinish f = finish;
-        if (f.row_add != nullptr) f.row_add += o;
-        if (f.scale_by_row) f.scale += o;
-        integer_table().finish(1, 1, sums, kSums, f,
-                               c.out(0).as<char>() + (pixel * s.o + o) * y_size, 1);
-      }
+      });
+      const int32_t sums[kSums] = {static_cast<int32_t>(sum)};
+      IntegerFinish f = finish;
+      if (f.row_add != nullptr) f.row_add += o;
+      if (f.scale_by_row) f.scale += o;
+      integer_table().finish(1, 1, sums, kSums, f, c.out(0).as<char>() + at * y_size, 1);
     }
   });
 }

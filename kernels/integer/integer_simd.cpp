@@ -299,7 +299,11 @@ void plain_byte_rows(const ByteRows& r, const IntegerFinish& f) {
 void dot_byte_rows(const ByteRows& r, const IntegerFinish& f) { dot_rows(r, f, finish); }
 #endif
 #if defined(HG_HAS_TILES)
-void tile_byte_rows(const ByteRows& r, const IntegerFinish& f) { tile_rows(r, f, finish); }
+void tile_byte_rows(const ByteRows& r, const IntegerFinish& f) {
+  begin_tiles();
+  tile_rows(r, f, finish);
+  end_tiles();
+}
 #endif
 #endif
 

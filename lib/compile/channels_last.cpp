@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs regions of convolutions, and the elementwise ops between them, with channels as the last
 // dim. 1x1 convolutions are then linear layers, and depthwise convolutions use vectors of channels.
-// Convolutions of 8-bit integers multiply rows where they lie, with AVX-512 VNNI or AMX. Images
-// are permuted at the edges of a region. A region is converted only if this costs less than its
-// convolutions gain. Convolutions with few input channels, such as the first one of a model, write
-// their result in this layout.
+// Convolutions of 8-bit integers multiply rows where they lie, with AVX-512 VNNI or AMX, and those
+// of Precision::bf16 with AMX. Images are permuted at the edges of a region. A region is converted
+// only if this costs less than its convolutions gain. Convolutions with few input channels, such as
+// the first one of a model, write their result in this layout.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -32,7 +32,6 @@ enum class Kind {
   depthwise,
   elementwise,
   mean,
-  dense_entry,
   dense,
   integer_entry,
   integer,
@@ -105,10 +104,9 @@ class ChannelsLast {
     if (attrs.flag("transposed")) return Kind::other;
     const Dim groups = attrs.integer("groups");
     if (groups == Dim(1) && rounds_rows() && !attrs.flag("exact") &&
-        fixed_data(graph_, context_, conv.inputs[1]) && weight[0].constant() >= kLeastRowChannels) {
-      if (x[1].constant() >= kLeastRowChannels) return Kind::dense;
-      if (x[1].constant() <= kFewChannels && conv.inputs[3] == kNoValue) return Kind::dense_entry;
-    }
+        fixed_data(graph_, context_, conv.inputs[1]) && weight[0].constant() >= kLeastRowChannels &&
+        x[1].constant() >= kLeastRowChannels)
+      return Kind::dense;
     if (groups == Dim(1)) {
       if (weight[2] == Dim(1) && weight[3] == Dim(1) && all(attrs.integers("stride"), 1) &&
           all(attrs.integers("padding"), 0))
@@ -132,8 +130,7 @@ class ChannelsLast {
   static constexpr bool kHoldsMoves = holds_op("permute") && holds_op("reshape");
   // Whether convolutions of floats multiply rows of bf16.
   bool rounds_rows() const {
-    return kHoldsMoves && holds_op("conv_dense_channels_last") &&
-           holds_op("conv_to_channels_last") && chosen_isa() >= Isa::avx512_amx &&
+    return kHoldsMoves && holds_op("conv_dense_channels_last") && chosen_isa() >= Isa::avx512_amx &&
            context_.options->precision == Precision::bf16 && !context_.options->low_memory;
   }
   // Whether products of rows take less time than those of kernel "gemm", which packs images.
@@ -159,7 +156,7 @@ class ChannelsLast {
                        [&](uint8_t zero) { return zero == (is_signed ? 0 : 128); });
   }
 
-  // The elements that the node saves by reading channels last, less those that it would copy.
+  // How many elements less the node copies, or computes in part of a vector, with channels last.
   int64_t gain_of(const Node& node, Kind kind) const {
     if (kind == Kind::depthwise) return elements(node.outputs[0]);
     if (kind != Kind::integer && kind != Kind::dense) return 0;
@@ -260,8 +257,7 @@ class ChannelsLast {
 
   // Whether nodes of this kind read their images with the channels last.
   static bool reads_nhwc(Kind kind) {
-    return kind != Kind::other && kind != Kind::entry && kind != Kind::integer_entry &&
-           kind != Kind::dense_entry;
+    return kind != Kind::other && kind != Kind::entry && kind != Kind::integer_entry;
   }
 
   // The inputs that are permuted: for convolutions, x and the residual.
@@ -354,31 +350,29 @@ class ChannelsLast {
       for (const ValueId id : node.inputs) inputs.push_back(to_nhwc(id));
       return Replacement({to_nchw(graph_.call(node.op->name(), inputs, named_attrs(node)))});
     }
-    const AttrReader attrs = attrs_of(node);
     if (found->second == Kind::max_pool) return Replacement({to_nchw(pooled(node))});
     if (found->second == Kind::concat) {
       std::vector<Value> inputs;
       for (const ValueId id : node.inputs) inputs.push_back(to_nhwc(id));
       return Replacement({to_nchw(graph_.call("concat", inputs, {{"dim", 3}}))});
     }
+    const AttrReader attrs = attrs_of(node);
+    NamedAttrs kept;
+    for (const std::string_view name : {"stride", "padding", "dilation"})
+      kept.push_back({name, attrs.raw(name)});
     if (found->second == Kind::integer || found->second == Kind::integer_entry) {
       const bool is_entry = found->second == Kind::integer_entry;
       std::vector<Value> inputs = {is_entry ? graph_.value(node.inputs[0])
                                             : to_nhwc(node.inputs[0])};
       for (size_t i = 1; i < node.inputs.size(); ++i)
         inputs.push_back(node.inputs[i] == kNoValue ? Value() : graph_.value(node.inputs[i]));
-      NamedAttrs kept;
-      for (const std::string_view name : {"stride", "padding", "dilation"})
-        kept.push_back({name, attrs.raw(name)});
       return Replacement({to_nchw(
           graph_.call(is_entry ? "conv_integer_to_channels_last" : "conv_integer_channels_last",
                       inputs, kept))});
     }
     const Value bias = node.inputs[2] == kNoValue ? Value() : graph_.value(node.inputs[2]);
-    NamedAttrs kept;
-    for (const std::string_view name : {"stride", "padding", "dilation", "activation"})
-      kept.push_back({name, attrs.raw(name)});
-    if (found->second == Kind::entry || found->second == Kind::dense_entry)
+    kept.push_back({"activation", attrs.raw("activation")});
+    if (found->second == Kind::entry)
       return Replacement({to_nchw(
           graph_.call("conv_to_channels_last",
                       {graph_.value(node.inputs[0]), graph_.value(node.inputs[1]), bias}, kept))});

@@ -34,7 +34,7 @@ Status conv_channels_last_expand(ExpandContext& c) {
 Status conv_dense_channels_last_expand(ExpandContext& c) {
   Graph& g = c.graph();
   if (c.in(0).rank() != 4)
-    return invalid_argument("conv_dense_channels_last: x must be [n, h, w, c], it is ",
+    return invalid_argument("conv_dense_channels_last: x must be [n, h, w, c], but is ",
                             c.in(0).shape());
   const auto in_f32 = [&](Value x, Dims dims) {
     if (!x) return x;

@@ -138,7 +138,7 @@ Status conv_integer_infer(InferContext& c) {
 template <bool kEntry>
 Status conv_integer_channels_last_expand(ExpandContext& c) {
   if (c.in(0).rank() != 4)
-    return invalid_argument(c.attrs().op().name(), ": x must have four dims, it is ",
+    return invalid_argument(c.attrs().op().name(), ": x must have four dims, but is ",
                             c.in(0).shape());
   const auto permuted = [&](const Value& x, Dims dims) {
     return c.graph().call("permute", {x}, {{"dims", std::move(dims)}});
