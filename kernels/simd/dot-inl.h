@@ -12,6 +12,7 @@
 #endif
 
 #include "hwy/highway.h"
+#include "kernels/simd/arm_instruction.h"
 
 // Defined where the processor multiplies unsigned by signed bytes, in vectors of at least 256 bits,
 // or where it has kDot.
@@ -82,17 +83,7 @@ HWY_INLINE V32 add_signed_quads(V32 sum, V32 x, V32 w) {
   const hn::DFromV<V32> d32;
 #if HWY_ARCH_ARM_A64
   if constexpr (kDot) {
-    // sdot %0.4s, %1.16b, %2.16b: as a number, since an .arch directive would also rule what
-    // follows. Symbols hold the numbers of the registers.
-    asm(".ifndef .Lhg_v0\n"
-        ".irp "
-        "n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n"
-        ".set .Lhg_v\\n, \\n\n"
-        ".endr\n"
-        ".endif\n"
-        ".inst 0x4e809400 | .Lhg_%2 << 16 | .Lhg_%1 << 5 | .Lhg_%0"
-        : "+w"(sum.raw)
-        : "w"(x.raw), "w"(w.raw));
+    asm(HG_ARM_INSTRUCTION_3("0x4e809400") : "+w"(sum.raw) : "w"(x.raw), "w"(w.raw));  // sdot
     return sum;
   }
   const hn::Repartition<int8_t, decltype(d32)> d8;

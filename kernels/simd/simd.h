@@ -77,6 +77,14 @@
 #else
 #define HG_SIMD_NEON_DOT(symbol)
 #endif
+// Of the tables for small matrices (kernels/simd/mmla-inl.h).
+#if HWY_ARCH_ARM_A64 && !defined(HG_SMALL)
+#define HG_SIMD_NEON_I8MM(symbol) ::hg::chosen_isa() >= ::hg::Isa::neon_i8mm ? &N_NEON::symbol:
+#define HG_SIMD_NEON_BF16(symbol) ::hg::chosen_isa() >= ::hg::Isa::neon_bf16 ? &N_NEON::symbol:
+#else
+#define HG_SIMD_NEON_I8MM(symbol)
+#define HG_SIMD_NEON_BF16(symbol)
+#endif
 // A pointer to the symbol of the chosen set. Use it only inside HWY_ONCE, in the namespace that
 // encloses those of the sets.
 #define HG_SIMD_CHOOSE(symbol) \

@@ -90,17 +90,33 @@ unsigned detect() {
 
 #elif defined(__aarch64__)
 
+#if defined(__APPLE__)
+bool has_feature(const char* name) {
+  int has = 0;
+  size_t size = sizeof(has);
+  return sysctlbyname(name, &has, &size, nullptr, 0) == 0 && has != 0;
+}
+#endif
+
 unsigned detect() {
 #if defined(__linux__)
+  const unsigned long more = getauxval(AT_HWCAP2);
   const bool has_dot = getauxval(AT_HWCAP) >> 20 & 1;  // HWCAP_ASIMDDP
+  const bool has_i8mm = more >> 13 & 1;                // HWCAP2_I8MM
+  const bool has_bf16 = more >> 14 & 1;                // HWCAP2_BF16
 #elif defined(__APPLE__)
-  int has_dot = 0;
-  size_t size = sizeof(has_dot);
-  if (sysctlbyname("hw.optional.arm.FEAT_DotProd", &has_dot, &size, nullptr, 0) != 0) has_dot = 0;
+  const bool has_dot = has_feature("hw.optional.arm.FEAT_DotProd");
+  const bool has_i8mm = has_feature("hw.optional.arm.FEAT_I8MM");
+  const bool has_bf16 = has_feature("hw.optional.arm.FEAT_BF16");
 #else
-  constexpr bool has_dot = false;
+  constexpr bool has_dot = false, has_i8mm = false, has_bf16 = false;
 #endif
-  return has_dot ? bit(Isa::neon_dot) : 0;
+  if (!has_dot) return 0;
+  unsigned sets = bit(Isa::neon_dot);
+  if (!has_i8mm) return sets;
+  sets |= bit(Isa::neon_i8mm);
+  if (has_bf16) sets |= bit(Isa::neon_bf16);
+  return sets;
 }
 
 #else
@@ -123,8 +139,8 @@ Isa best_up_to(Isa most) {
 }  // namespace
 
 std::string_view to_string(Isa isa) {
-  constexpr std::string_view kNames[] = {"plain",       "neon_dot",    "sse4",
-                                         "avx2",        "avx2_vnni",   "avx512",
+  constexpr std::string_view kNames[] = {"plain",       "neon_dot",    "neon_i8mm", "neon_bf16",
+                                         "sse4",        "avx2",        "avx2_vnni", "avx512",
                                          "avx512_vnni", "avx512_bf16", "avx512_amx"};
   return kNames[static_cast<size_t>(isa)];
 }

@@ -9,11 +9,14 @@
 namespace hg {
 
 // In order of preference, worst first. Sets with dot products of bytes (neon_dot, avx2_vnni,
-// avx512_vnni), of bf16 (avx512_bf16) or of tiles of both (avx512_amx) have such loops of their
-// own, and share all others with the set that they extend.
+// avx512_vnni) or of bf16 (avx512_bf16), with products of small matrices of them (neon_i8mm,
+// neon_bf16), or of tiles of both (avx512_amx) have such loops of their own, and share all others
+// with the set that they extend.
 enum class Isa : uint8_t {
   baseline,   // of the compiler's target: NEON on Arm, portable code on x86
   neon_dot,   // with SDOT
+  neon_i8mm,  // with SMMLA
+  neon_bf16,  // with BFMMLA
   sse4,       // 4.2
   avx2,       // with FMA, BMI2 and F16C
   avx2_vnni,  // with AVX-VNNI
@@ -22,8 +25,8 @@ enum class Isa : uint8_t {
   avx512_bf16,
   avx512_amx,  // with AMX-INT8 and AMX-BF16
 };
-inline constexpr Isa kIsas[] = {Isa::baseline,    Isa::neon_dot,    Isa::sse4,
-                                Isa::avx2,        Isa::avx2_vnni,   Isa::avx512,
+inline constexpr Isa kIsas[] = {Isa::baseline,    Isa::neon_dot,    Isa::neon_i8mm, Isa::neon_bf16,
+                                Isa::sse4,        Isa::avx2,        Isa::avx2_vnni, Isa::avx512,
                                 Isa::avx512_vnni, Isa::avx512_bf16, Isa::avx512_amx};
 inline constexpr Isa kBestIsa = Isa::avx512_amx;
 

@@ -17,8 +17,8 @@ namespace hg {
 struct Needs {
   std::set<std::string> ops;  // in the file, created by passes, or created by expansion
   // By (op, kernel): the instruction sets for which plans chose the kernel. They are "plain", and
-  // those of "neon_dot", "sse4", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16" and
-  // "avx512_amx" that this processor supports.
+  // those of "neon_dot", "neon_i8mm", "neon_bf16", "sse4", "avx2", "avx2_vnni", "avx512",
+  // "avx512_vnni", "avx512_bf16" and "avx512_amx" that this processor supports.
   std::map<std::pair<std::string, std::string>, std::set<std::string>> kernels;
   std::set<DType> dtypes;  // of all values of these ops
 };
