@@ -226,7 +226,7 @@ void pack(PrepareContext& c, ConvInteger& g) {
   const bool takes_quads = g.table->quad_sums != nullptr;
   const auto take_pairs = [&] {
     g.quads = {};
-    g.table = &integer_table_without_tiles();
+    g.table = &integer_table_of_quads();
     lay_out(g, false);
   };
   lay_out(g, false);
@@ -236,7 +236,7 @@ void pack(PrepareContext& c, ConvInteger& g) {
     lay_out_quads(g);
   if (!c.is_constant(1) || (c.has(3) && !c.is_constant(3)) || s.o * g.depth == 0 || c.low_memory())
     return take_pairs();
-  if (quads_of(g.depth) < kLeastTileQuads) g.table = &integer_table_without_tiles();
+  if (quads_of(g.depth) < kLeastTileQuads) g.table = &integer_table_of_quads();
   if (takes_quads) {
     std::vector<uint8_t> bytes;
     g.quads = find_quads(s.groups, s.group_o(), g.depth, in_order(g, c.in(1), zeros, bytes), zeros,

@@ -124,7 +124,7 @@ Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
     }
     quads.more[block] = static_cast<int64_t>(quads.again.size()) - quads.more_at[block];
     quads.count += (quads.whole + quads.more[block]) * count;
-    const QuadRows layout(count, table.in_tiles);
+    const QuadRows layout(count, table.side);
     quads.bytes += layout.bytes(quads.whole) + layout.bytes(quads.more[block]);
   });
   return quads;
@@ -136,7 +136,7 @@ void pack_quad_rows(const Quads& quads, int64_t groups, int64_t rows, int64_t k,
   for_blocks(groups, rows, table.mr, [&](int64_t first, int count) {
     const auto block = static_cast<size_t>(first);
     const int32_t* const again = quads.again.data() + quads.more_at[block];
-    const QuadRows layout(count, table.in_tiles);
+    const QuadRows layout(count, table.side);
     int8_t* const first_quads = to + quads.at[block];
     int8_t* const more_quads = first_quads + layout.bytes(quads.whole);
     std::memset(first_quads, 0,
@@ -185,18 +185,19 @@ void pack_byte_quads(int64_t rows, int64_t k, const Tensor& from, int64_t first,
   const bool is_signed = from.dtype == DType::i8;
   const uint8_t flip = is_signed ? 0 : 128;
   // Quads whose bytes are adjacent in both places.
-  const int64_t together = table.in_tiles ? kTileSide : 1, each = 4 * together;
+  const int64_t each = 4 * table.side;
   const uint8_t* row = from.as<uint8_t>() + first * k;
   int count;
   for (int64_t i = 0; i < rows; i += count) {
     count = block_rows(rows - i, table.mr);
-    const QuadRows layout(count, table.in_tiles);
+    const QuadRows layout(count, table.side);
     for (int r = 0; r < count; ++r, row += k) {
       int64_t done = 0;
       for (; done + each <= k; done += each) {
         int8_t* const at = to + layout.at(done / 4, r);
-        table.in_tiles ? flip_bytes(row + done, 4 * kTileSide, flip, at)
-                       : flip_bytes(row + done, 4, flip, at);
+        table.side == 1   ? flip_bytes(row + done, 4, flip, at)
+        : table.side == 2 ? flip_bytes(row + done, 8, flip, at)
+                          : flip_bytes(row + done, 4 * kTileSide, flip, at);
       }
       if (done < k) {
         int8_t* const at = to + layout.at(done / 4, r);

@@ -57,8 +57,8 @@ inline void copy_line(uint8_t* to, const uint8_t* from, int64_t count) {
 void pack_byte_rows(int64_t rows, int64_t k, const Tensor& from, int64_t first,
                     const ZeroPoints& zeros, int mr, int16_t* to, int32_t* sums);
 
-// The same as QuadRows of i8, which are the bytes of i8, or those of u8 minus 128. In tiles,
-// missing rows are left as they are. The sums are those of the numbers minus `zero`.
+// The same as QuadRows of i8, which are the bytes of i8, or those of u8 minus 128.
+// Missing rows are left as they are. The sums are those of the numbers minus `zero`.
 void pack_byte_quads(int64_t rows, int64_t k, const Tensor& from, int64_t first, int zero,
                      const IntegerTable& table, int8_t* to, int32_t* sums);
 

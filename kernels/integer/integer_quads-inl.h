@@ -58,16 +58,36 @@ HWY_INLINE void add_all_quads(const QuadPlaces& places, const int8_t* HWY_RESTRI
     add_quad<kDot>(x + int64_t{offset[places.index[q]]} * 4, a, sum);
 }
 
-template <bool kDot, int kRows, int kVectors>
-void quad_block(const QuadPlaces& places, const int8_t* a, const uint8_t* x, int32_t* sums,
-                int64_t sums_row) {
-  V32 sum[kRows][kVectors];
-  add_all_quads<kDot>(places, a, x, nullptr, sum);
+template <int kRows, int kVectors>
+HWY_INLINE void store_sums(const V32 (&sum)[kRows][kVectors], int32_t* sums, int64_t sums_row) {
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v)
       hn::StoreU(sum[i][v], D32(), sums + i * sums_row + v * kLanes);
+}
+
+// With the scale, `to` and `zero` of f.
+template <int kRows, int kVectors>
+HWY_INLINE void store_bytes(const V32 (&sum)[kRows][kVectors], const IntegerFinish& f,
+                            int64_t valid, uint8_t* y, int64_t y_row) {
+  const AsBytes as_bytes(f);
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) {
+    const auto scale = hn::Set(DF(), f.scale[f.scale_by_row ? i : 0]);
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      store_low_bytes(as_bytes.in_lanes(hn::Mul(hn::ConvertTo(DF(), sum[i][v]), scale)),
+                      valid - v * kLanes, y + i * y_row + v * kLanes);
+  }
+}
+
+template <bool kDot, int kRows, int kVectors>
+void quad_block(const QuadPlaces& places, const int8_t* a, const uint8_t* x, int32_t* sums,
+                int64_t sums_row) {
+  V32 sum[kRows][kVectors];
+  add_all_quads<kDot>(places, a, x, nullptr, sum);
+  store_sums(sum, sums, sums_row);
 }
 
 using QuadBlock = void (*)(const QuadPlaces& places, const int8_t* a, const uint8_t* x,
@@ -85,15 +105,7 @@ void quad_bytes_block(const QuadPlaces& places, const int8_t* a, const uint8_t* 
                       const IntegerFinish& f, int64_t valid, uint8_t* y, int64_t y_row) {
   V32 sum[kRows][kVectors];
   add_all_quads<kDot>(places, a, x, f.row_add, sum);
-  const AsBytes as_bytes(f);
-#pragma GCC unroll 8
-  for (int i = 0; i < kRows; ++i) {
-    const auto scale = hn::Set(DF(), f.scale[f.scale_by_row ? i : 0]);
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v)
-      store_low_bytes(as_bytes.in_lanes(hn::Mul(hn::ConvertTo(DF(), sum[i][v]), scale)),
-                      valid - v * kLanes, y + i * y_row + v * kLanes);
-  }
+  store_bytes(sum, f, valid, y, y_row);
 }
 
 using QuadBytesBlock = void (*)(const QuadPlaces& places, const int8_t* a, const uint8_t* x,
@@ -107,15 +119,14 @@ template <bool kDot, int kVectors>
 constexpr auto kQuadBytesBlocks =
     quad_bytes_blocks_of<kDot, kVectors>(std::make_integer_sequence<int, kMr>());
 
-template <bool kDot>
+// kOne, kTwo: the blocks of one vector of columns, and of two, by the number of rows.
+template <const auto& kOne, const auto& kTwo>
 void quad_bytes(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
                 const uint8_t* x, int64_t x_step, const IntegerFinish& f, uint8_t* y,
                 int64_t y_row) {
   const auto at = static_cast<size_t>(rows - 1);
-  for (; columns > 0; columns -= kNr, x += x_step, y += kNr) {
-    (columns > kLanes ? kQuadBytesBlocks<kDot, 2> : kQuadBytesBlocks<kDot, 1>)[at](
-        places, a, x, f, columns, y, y_row);
-  }
+  for (; columns > 0; columns -= kNr, x += x_step, y += kNr)
+    (columns > kLanes ? kTwo : kOne)[at](places, a, x, f, columns, y, y_row);
 }
 
 #if !HWY_ARCH_ARM_A64
@@ -164,13 +175,12 @@ void quad_few(int rows, int few, const QuadPlaces& places, const int8_t* a, cons
 
 #endif
 
-template <bool kDot>
+template <const auto& kOne, const auto& kTwo>
 void quad_sums(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
                const uint8_t* x, int64_t x_step, int32_t* sums, int64_t sums_row) {
   const auto at = static_cast<size_t>(rows - 1);
   for (; columns > 0; columns -= kNr, x += x_step, sums += kNr)
-    (columns > kLanes ? kQuadBlocks<kDot, 2> : kQuadBlocks<kDot, 1>)[at](places, a, x, sums,
-                                                                         sums_row);
+    (columns > kLanes ? kTwo : kOne)[at](places, a, x, sums, sums_row);
 }
 
 void pack_quads(int64_t columns, const uint8_t* const* rows, uint8_t flip, uint8_t* to,

@@ -15,6 +15,7 @@
 #include "kernels/integer/integer_bytes-inl.h"
 #include "kernels/integer/integer_quads-inl.h"
 #include "kernels/integer/integer_rows-inl.h"
+#include "kernels/integer/integer_squares-inl.h"
 #include "kernels/integer/integer_tiles-inl.h"
 #include "kernels/simd/bytes-inl.h"
 #include "kernels/simd/dot-inl.h"
@@ -410,8 +411,8 @@ constexpr IntegerTable table() {
   if constexpr (kDot || !kSignedDot) {
     t.signed_quads = kSignedDot;
     t.most_pair = kDot ? 2 * kMostWeight : kMostWeight;
-    t.quad_sums = quad_sums<kDot>;
-    t.quad_bytes = quad_bytes<kDot>;
+    t.quad_sums = quad_sums<kQuadBlocks<kDot, 1>, kQuadBlocks<kDot, 2>>;
+    t.quad_bytes = quad_bytes<kQuadBytesBlocks<kDot, 1>, kQuadBytesBlocks<kDot, 2>>;
     t.pack_quads = pack_quads;
 #if !HWY_ARCH_ARM_A64
     t.quad_few = quad_few<kDot>;
@@ -447,6 +448,7 @@ constexpr IntegerTable tile_table() {
   IntegerTable t = table<true>();
   t.mr = kTileMr;
   t.in_tiles = true;
+  t.side = kTileSide;
   t.begin_tiles = begin_tiles;
   t.end_tiles = end_tiles;
   t.quad_sums = tile_quad_sums;
@@ -459,6 +461,17 @@ constexpr IntegerTable tile_table() {
 }
 constexpr IntegerTable kTileTable = tile_table();
 #endif
+#if defined(HG_HAS_SQUARES)
+constexpr IntegerTable square_table() {
+  IntegerTable t = table<true>();
+  t.mr = kSquareMr;
+  t.side = 2;
+  t.quad_sums = quad_sums<kSquareBlocks<1>, kSquareBlocks<2>>;
+  t.quad_bytes = quad_bytes<kSquareBytesBlocks<1>, kSquareBytesBlocks<2>>;
+  return t;
+}
+constexpr IntegerTable kSquareTable = square_table();
+#endif
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -466,10 +479,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hg::kernels {
 const IntegerTable& integer_table() {
-  return *(HG_SIMD_AMX(kTileTable) & integer_table_without_tiles());
+  return *(HG_SIMD_AMX(kTileTable) HG_SIMD_NEON_I8MM(kSquareTable) & integer_table_of_quads());
 }
-const IntegerTable& integer_table_without_tiles() {
-  return *HG_SIMD_CHOOSE_BYTES(kDotTable, kTable);
-}
+const IntegerTable& integer_table_of_quads() { return *HG_SIMD_CHOOSE_BYTES(kDotTable, kTable); }
 }  // namespace hg::kernels
 #endif

@@ -70,19 +70,25 @@ struct ByteLines {
   uint8_t* to_end = nullptr;
 };
 
-// Where quad q of row r is in a block of rows, and the bytes of the block: [quads, rows, 4], or in
-// tiles [quads / 16, rows, 16, 4], with both sizes rounded up to multiples of 16. Missing quads are
+// Where quad q of row r is in a block of rows, and the bytes of the block: [quads / side, rows,
+// side, 4], with both sizes rounded up to multiples of `side`, a power of 2. Missing quads are
 // zeros.
-struct QuadRows {
-  int64_t rows = 0;
-  bool in_tiles = false;
-
-  QuadRows(int64_t count, bool tiles) : rows(tiles ? whole_tiles(count) : count), in_tiles(tiles) {}
-  int64_t at(int64_t quad, int64_t row) const {
-    if (!in_tiles) return (quad * rows + row) * 4;
-    return ((quad / kTileSide * rows + row) * kTileSide + quad % kTileSide) * 4;
+class QuadRows {
+ public:
+  QuadRows(int64_t count, int64_t side) : less_(side - 1), rows_(whole(count)) {
+    while (side >> shift_ > 1) ++shift_;
   }
-  int64_t bytes(int64_t quads) const { return (in_tiles ? whole_tiles(quads) : quads) * rows * 4; }
+  int64_t rows() const { return rows_; }
+  int64_t at(int64_t quad, int64_t row) const {
+    return ((((quad >> shift_) * rows_ + row) << shift_) + (quad & less_)) * 4;
+  }
+  int64_t bytes(int64_t quads) const { return whole(quads) * rows_ * 4; }
+
+ private:
+  int64_t whole(int64_t n) const { return (n + less_) & ~less_; }
+
+  int64_t less_, rows_;
+  int shift_ = 0;
 };
 
 // A product of rows of bytes where they lie with columns of i8, four to a word.
@@ -108,12 +114,13 @@ struct IntegerTable {
                int64_t panel_step) = nullptr;
   // Four neighbors along k at a time: bytes of b, as i8 if signed_quads, else as i8 plus 128, times
   // i8. No sum saturates if the magnitudes of neighboring weights add up to at most most_pair. Null
-  // if no instruction supports this. a: [quads, rows, 4]. x: nr columns of 4 bytes for each quad,
+  // if no instruction supports this. a: QuadRows of `side`. x: nr columns of 4 bytes for each quad,
   // offset[quad] columns after the first; the next nr columns follow after `x_step` bytes. Quads
   // after the first `whole` ones read the places that `index` names again.
-  // With in_tiles, sums are computed in tiles (AMX): a has the layout of QuadRows, and the panels
-  // of x hold their quads in order, without offsets, up to a multiple of kTileSide.
+  // With in_tiles, sums are computed in tiles (AMX): the panels of x hold their quads in order,
+  // without offsets, up to a multiple of kTileSide.
   bool signed_quads = false, in_tiles = false;
+  int64_t side = 1;  // of tiles, or of squares of sums
   int most_pair = 0;
   void (*quad_sums)(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
                     const uint8_t* x, int64_t x_step, int32_t* sums, int64_t sums_row) = nullptr;
@@ -154,8 +161,9 @@ inline constexpr int64_t kLeastTileQuads = 8;
 inline constexpr int kMostWeight = 128;  // magnitude of a weight in a quad
 
 const IntegerTable& integer_table();
-// Without tiles, which multiply only quads, and at least kLeastTileQuads of a row in less time.
-const IntegerTable& integer_table_without_tiles();
+// Without tiles and squares of sums, which multiply only quads, and at least kLeastTileQuads of a
+// row in less time.
+const IntegerTable& integer_table_of_quads();
 
 // During its lifetime, the thread may compute sums of quads.
 class QuadScope {

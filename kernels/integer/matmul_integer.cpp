@@ -33,10 +33,10 @@ struct MatmulInteger {
   bool has_factor = false;          // b's bytes are not the factors themselves
   int64_t lanes = 1, a_at = 0, row_sums_at = 0, factors_at = 0, column_add_at = 0, packed_at = 0;
 
-  bool in_tiles() const { return has_quads && table->in_tiles; }
-  const char* layout() const { return in_tiles() ? "tiles" : has_quads ? "quads" : "pairs"; }
+  int64_t side() const { return has_quads ? table->side : 1; }
+  std::string layout() const { return has_quads ? str_cat("quads", side()) : std::string("pairs"); }
   // Of a block of rows, packed.
-  int64_t block_bytes(int count) const { return QuadRows(count, in_tiles()).rows * steps * 4; }
+  int64_t block_bytes(int count) const { return QuadRows(count, side()).rows() * steps * 4; }
   QuadPlaces places() const { return {.whole = steps, .offset = offset.data()}; }
   int64_t parts() const { return static_cast<int64_t>(first_row.size()) - 1; }
   int64_t slot_bytes() const { return table->mr * tile * 4; }  // sums of a block of rows
@@ -103,12 +103,12 @@ const int32_t* column_terms(const RunContext& c, const MatmulInteger& g, const i
   g.table = &integer_table();
   const bool one_zero = !c.has(2) || c.in(2).count() == 1;
   g.has_quads = one_zero && g.table->most_pair >= 2 * kMostWeight && g.s.k > 0;
-  if (!g.has_quads || quads_of(g.s.k) < kLeastTileQuads) g.table = &integer_table_without_tiles();
+  if (!g.has_quads || quads_of(g.s.k) < kLeastTileQuads) g.table = &integer_table_of_quads();
   g.steps = g.has_quads ? quads_of(g.s.k) : pairs_of(g.s.k);
-  if (g.in_tiles()) g.steps = whole_tiles(g.steps);
+  g.steps = ceil_div(g.steps, g.side()) * g.side();
   if (g.has_quads) {
     g.ones.assign(static_cast<size_t>(g.block_bytes(1)), 0);
-    const QuadRows layout(1, g.in_tiles());
+    const QuadRows layout(1, g.side());
     for (int64_t p = 0; p < g.s.k; ++p)
       g.ones[static_cast<size_t>(layout.at(p / 4, 0) + p % 4)] = 1;
     g.offset = panel_places(g.steps, g.table->nr);
@@ -147,7 +147,7 @@ const int32_t* column_terms(const RunContext& c, const MatmulInteger& g, const i
     int count;
     for (int64_t i = g.first_row[part]; i < g.first_row[part + 1]; i += count) {
       count = block_rows(g.first_row[part + 1] - i, g.table->mr);
-      packed += QuadRows(count, g.in_tiles()).rows;
+      packed += QuadRows(count, g.side()).rows();
     }
   }
   g.packed_row.push_back(packed);
