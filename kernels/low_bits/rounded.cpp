@@ -121,7 +121,7 @@ void find_pieces(RoundedTiles& g) {
     end = std::min({k, (begin / kRoundedBytes + 1) * kRoundedBytes,
                     (begin / g.levels.group + 1) * g.levels.group});
     g.pieces.push_back({begin, end - begin, begin / g.levels.group});
-    const int64_t count = g.rounded->in_tiles ? kRoundedBytes : end - begin;
+    const int64_t count = g.rounded->whole_pieces ? kRoundedBytes : end - begin;
     g.quads.push_back(static_cast<int32_t>(ceil_div(count, int64_t{4})));
     g.x_row += g.quads.back() * 4;
   }
@@ -244,9 +244,9 @@ bool takes_rounded_tiles(const PrepareContext& c) {
 
 Status prepare_rounded_tiles(PrepareContext& c) {
   RoundedTiles g(quantized_linear(c));
-  // Tiles would be nearly empty if scales change within 32 levels.
+  // Whole pieces would be nearly empty if scales change within 32 levels.
   const bool is_whole = g.levels.group % kRoundedBytes == 0 || g.levels.groups <= 1;
-  g.rounded = is_whole ? &rounded_table() : &rounded_table_without_tiles();
+  g.rounded = is_whole ? &rounded_table() : &rounded_table_of_quads();
   g.loop = panel_loop(c, *g.rounded);
   find_pieces(g);
   g.tile_m = std::clamp<int64_t>(g.m, 1, kTileM);

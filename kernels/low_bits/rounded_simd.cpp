@@ -14,6 +14,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
+#include "kernels/low_bits/rounded_squares-inl.h"
 #include "kernels/low_bits/rounded_tiles-inl.h"
 #include "kernels/simd/dot-inl.h"
 // clang-format on
@@ -487,11 +488,22 @@ constexpr RoundedTable tile_table() {
   RoundedTable t = table<true>();
   t.unpack = unpack<true>;
   t.bytes_excess = t.nibbles_excess = 0;
-  t.in_tiles = true;
+  t.in_tiles = t.whole_pieces = true;
   t.bytes_panel = t.nibbles_panel = tile_panel;
   return t;
 }
 constexpr RoundedTable kTileTable = tile_table();
+#endif
+#if defined(HG_HAS_SQUARES)
+constexpr RoundedTable square_table() {
+  RoundedTable t = table<true>();
+  static_assert(kSquareColumns == 2 * kLanes);
+  t.whole_pieces = true;
+  t.pack = pack_for_squares;
+  t.bytes_panel = t.nibbles_panel = square_panel;
+  return t;
+}
+constexpr RoundedTable kSquareTable = square_table();
 #endif
 
 }  // namespace hg::kernels::HWY_NAMESPACE
@@ -501,11 +513,9 @@ HWY_AFTER_NAMESPACE();
 namespace hg::kernels {
 
 const RoundedTable& rounded_table() {
-  return *(HG_SIMD_AMX(kTileTable) & rounded_table_without_tiles());
+  return *(HG_SIMD_AMX(kTileTable) HG_SIMD_NEON_I8MM(kSquareTable) & rounded_table_of_quads());
 }
-const RoundedTable& rounded_table_without_tiles() {
-  return *HG_SIMD_CHOOSE_BYTES(kDotTable, kTable);
-}
+const RoundedTable& rounded_table_of_quads() { return *HG_SIMD_CHOOSE_BYTES(kDotTable, kTable); }
 
 }  // namespace hg::kernels
 #endif

@@ -43,7 +43,7 @@ struct RoundedPanel {
   int64_t x_row = 0;
   const float* x_scales = nullptr;   // [rows, pieces], or in tiles [rows / 16, pieces, 16]
   const int32_t* x_terms = nullptr;  // likewise: what the excess of the levels adds, negated
-  const uint8_t* levels = nullptr;   // [quads, columns of a panel, 4]
+  const uint8_t* levels = nullptr;   // the result of the table's pack, for each piece
   const float* scales = nullptr;     // [pieces, columns of a panel]
   float* y = nullptr;
   int64_t y_row = 0;
@@ -61,10 +61,11 @@ struct RoundedTable {
   void (*unpack)(Stream stream, int64_t count, const uint8_t* from, uint8_t* to) = nullptr;
   int panel_columns = 0;
   int bytes_excess = 0, nibbles_excess = 8;
-  // Panels are multiplied in tiles (AMX): every piece has kRoundedBytes integers, and 16 rows of x
-  // can be read from each multiple of 16.
+  bool whole_pieces = false;  // panels need kRoundedBytes integers in every piece
+  // Panels are multiplied in tiles (AMX): 16 rows of x can be read from each multiple of 16.
   bool in_tiles = false;
-  // Packs `quads` quads of a row per column into a panel. Reads up to kQuadSlack bytes beyond.
+  // Packs `quads` quads of a row per column into a panel: [quads, columns of a panel, 4], unless
+  // the panel loops expect another order. Reads up to kQuadSlack bytes beyond.
   void (*pack)(int64_t quads, const uint8_t* rows, int64_t row_step, uint8_t* to) = nullptr;
   // Null if floats are as fast.
   void (*bytes_panel)(const RoundedPanel& p) = nullptr;
@@ -72,6 +73,6 @@ struct RoundedTable {
 };
 
 const RoundedTable& rounded_table();
-const RoundedTable& rounded_table_without_tiles();
+const RoundedTable& rounded_table_of_quads();  // pieces may have any length
 
 }  // namespace hg::kernels
