@@ -20,6 +20,7 @@
 #include "hwy/cache_control.h"
 #include "kernels/gemm/gemm_finish-inl.h"
 #include "kernels/gemm/gemm_pack-inl.h"
+#include "kernels/gemm/gemm_squares-inl.h"
 #include "kernels/gemm/gemm_tiles-inl.h"
 #include "kernels/simd/rows-inl.h"
 // clang-format on
@@ -38,9 +39,10 @@ struct Gathered {
 };
 
 // Products of bf16: AVX-512 BF16, which Highway 1.0.3 lacks, is written in assembly, so that the
-// rest of the set is compiled without it (Intel's Software Developer's Manual, VDPBF16PS).
+// rest of the set is compiled without it (Intel's Software Developer's Manual, VDPBF16PS). Arm has
+// blocks of its own.
 #undef HG_HAS_PAIRS
-#if HWY_TARGET == HWY_AVX3 && !defined(HG_SMALL)
+#if (HWY_TARGET == HWY_AVX3 && !defined(HG_SMALL)) || defined(HG_HAS_SQUARES)
 #define HG_HAS_PAIRS 1
 struct Pairs : InPanel {};
 #endif
@@ -48,7 +50,7 @@ struct Pairs : InPanel {};
 // sum + factor * b, in pairs the sum of two products.
 template <class Source>
 HWY_INLINE V add_product(V factor, V b, V sum) {
-#if defined(HG_HAS_PAIRS)
+#if defined(HG_HAS_PAIRS) && HWY_TARGET == HWY_AVX3
   if constexpr (std::is_same_v<Source, Pairs>) {
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(factor.raw), "v"(b.raw));
     return sum;
@@ -245,6 +247,12 @@ constexpr int64_t kAt[2] = {0, kLanes};
 
 template <class Source>
 HWY_INLINE void block(const Block& block, int columns, const float* panel) {
+#if defined(HG_HAS_SQUARES)
+  if constexpr (std::is_same_v<Source, Pairs>) {
+    square_block(block, columns, panel);
+    return activate_block(block, 0, columns);
+  }
+#endif
   const int valid[2] = {std::min(columns, kLanes), columns - kLanes};
   blocks_for<Source>(columns > kLanes ? 2 : 1, valid)[block.rows - 1](block, {panel}, kAt, valid);
   activate_block(block, 0, columns);
@@ -356,6 +364,7 @@ constexpr GemmTable kTable = {kMr,    kNr,  block<InPanel>, sweep<InPanel>, gath
                               finish, pack, pack_some_rows, spread};
 
 #if defined(HG_HAS_PAIRS)
+#if HWY_TARGET == HWY_AVX3
 // Rounds, and interleaves the bits.
 HWY_INLINE V paired(V even, V odd) {
   HWY_ALIGN static constexpr uint16_t kOrder[2 * kLanes] = {
@@ -365,6 +374,7 @@ HWY_INLINE V paired(V even, V odd) {
   asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(halves) : "v"(even.raw), "v"(odd.raw));
   return V{_mm512_castsi512_ps(_mm512_permutexvar_epi16(_mm512_load_si512(kOrder), halves))};
 }
+#endif
 
 void spread_pairs(int64_t columns, const float* even, const float* odd, float* to,
                   int64_t panel_step) {
@@ -409,7 +419,7 @@ const PairTable* pair_table() {
   return nullptr;
 #else
   if constexpr (!holds(DType::bf16)) return nullptr;
-  return HG_SIMD_BF16(kPairTable) nullptr;
+  return HG_SIMD_BF16(kPairTable) HG_SIMD_NEON_BF16(kPairTable) nullptr;
 #endif
 }
 

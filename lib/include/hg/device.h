@@ -23,9 +23,9 @@ struct ParallelFor {
 enum class Precision : uint8_t {
   f32,  // none
   // Rounds constant f32 weights of matrix products, and of convolutions that are products, to bf16;
-  // relative error at most 2^-8, sums are f32. On processors with AVX-512 BF16, more than a few
-  // rows of the other operand are rounded as well; with AMX, all operands of convolutions and of
-  // attention.
+  // relative error at most 2^-8, sums are f32. On processors with AVX-512 BF16 or Arm's BFMMLA,
+  // more than a few rows of the other operand are rounded as well; with AMX, all operands of
+  // convolutions and of attention.
   bf16,
   // Dynamic quantization: products with a weight of 8 or 4 bits (hg/quantize.h) round their other
   // input to 8 bits. 32 neighbors along the summed dim share a scale, their largest magnitude
