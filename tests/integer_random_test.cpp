@@ -417,6 +417,13 @@ class NetCase : public Case {
   std::vector<Value> images_;
 };
 
+// HG_ISA names the best set of the machine, which an emulator decides.
+TEST(IntegerRandom, RunsWithTheBestInstructionSet) {
+  const std::string best = test::chosen("HG_ISA");
+  if (best.empty()) GTEST_SKIP() << "HG_ISA is not set";
+  EXPECT_EQ(to_string(processor_isa()), best);
+}
+
 TEST(IntegerRandom, LayoutsOfNetsGiveTheSameBits) {
   test::emulate_instructions();
   test::for_cases(300, [](uint64_t i) { NetCase(i + 20000).run(); });
