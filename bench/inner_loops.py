@@ -11,7 +11,7 @@ caches: all data come from the first level. So the share is an upper limit, and 
 The processors are those of the archive's instruction set: x86, or Arm for an archive of a cross build. Each line of the table is the
 best loop of a function or function template; --all prints all loops. --profile reads what `hg-bench --profile --json` printed on this
 machine, and adds the best share of the measured peak among the nodes whose kernel runs that loop. Needs llvm-mca and llvm-objdump
-(Debian: llvm-19).
+(Debian: llvm-19). Loops of tiles (AMX) are missing: llvm-mca 19 has no timing of their instructions, and assumes 100 cycles each.
 """
 import argparse
 import collections
@@ -35,8 +35,8 @@ PROCESSORS = {
 MULTIPLY_ADDS = [
     (re.compile(r"vfn?m(add|sub)\d+ps$|fml[as]$"), "f32"),
     (re.compile(r"vfn?m(add|sub)\d+pd$"), "f64"),
-    (re.compile(r"vdpbf16ps$|bfdot$"), "bf16"),
-    (re.compile(r"vpdpbusds?$|[us]u?dot$|vpmaddubsw$"), "i8"),
+    (re.compile(r"vdpbf16ps$|bfdot$|bfmmla$"), "bf16"),
+    (re.compile(r"vpdpbusds?$|[us]u?dot$|[us]u?s?mmla$|vpmaddubsw$"), "i8"),
 ]
 # The kernels, as OP/KERNEL of a profile, that spend their time in a loop. Winograd is missing: its share counts skipped operations.
 KERNELS = {
@@ -87,9 +87,9 @@ def multiply_add(line, arm):
     return None
 
 
-def functions(objdump, archive):
+def functions(objdump, archive, arm):
     """Each function of an archive: its file, its name, and its instructions as (address, text, target of a jump or None)."""
-    command = [objdump, "-d", "-C", "--no-show-raw-insn", archive]
+    command = [objdump, "-d", "-C", "--no-show-raw-insn", *(["--mattr=+all"] if arm else []), archive]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     file, name, body = "", None, []
     for line in text.splitlines():
@@ -122,7 +122,7 @@ def function_name(demangled):
 
 
 def inner_loops(objdump, archive, arm):
-    for file, name, body in functions(objdump, archive):
+    for file, name, body in functions(objdump, archive, arm):
         if "N_SSE4" in name or "N_SCALAR" in name:
             continue
         place = {address: index for index, (address, _, _) in enumerate(body)}
@@ -191,6 +191,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, help="write the table of loops as a measurement")
     arguments = parser.parse_args()
     mca, objdump = tool("llvm-mca"), tool("llvm-objdump")
+    version = re.search(r"version (\d+)", subprocess.run([mca, "--version"], capture_output=True, text=True).stdout)[1]
     header = subprocess.run([objdump, "-f", arguments.archive], capture_output=True, text=True, check=True).stdout
     arch = "aarch64" if "aarch64" in header else "x86_64"
     arm = arch == "aarch64"
@@ -220,11 +221,11 @@ def main():
             main_loop = f"{row[0]} {re.sub('.*::|<.*', '', row[1])}"
             row.append(best.get(main_loop) if row[3] == widest else None)
     data = {
-        "title": "Inner loops by llvm-mca",
+        "title": "Inner loops of 64-bit Arm by llvm-mca" if arm else "Inner loops by llvm-mca",
         "date": datetime.date.today().isoformat(),
-        "machine": f"predictions of llvm-mca; measured on {arguments.machine}" if arguments.profile else "predictions of llvm-mca",
+        "machine": f"predictions of llvm-mca {version}" + (f"; measured on {arguments.machine}" if arguments.profile else ""),
         "what": "predicted share of the peak of multiply-adds in %, all data in the first cache",
-        "command": "bench/inner_loops.py build/lib/libhologram.a",
+        "command": f"bench/inner_loops.py {arguments.archive}" + (f" --only '{arguments.only}'" if arguments.only else ""),
         "columns": columns,
         "rows": sorted(rows.values(), key=lambda row: [str(cell) for cell in row]),
     }
