@@ -41,7 +41,7 @@ bool length(NodeCall& call);
 bool get_item(NodeCall& call);
 }  // namespace pieces
 
-namespace grown {  // grown_lists.cpp
+namespace grown {  // grown_lists.cpp, grown_numbers.cpp, grown_tensors.cpp
 bool append(NodeCall& call);
 bool insert(NodeCall& call);
 bool extend(NodeCall& call);

@@ -50,4 +50,11 @@ inline int64_t axis(NodeCall& call, int rank) {
   return result;
 }
 
+// Writes a list; afterwards it owns its elements.
+void set_elements(NodeCall& call, const std::shared_ptr<List>& list, const Columns& columns);
+
+// Returns the index of the first number that equals argument 1; the model raises an exception if
+// there is none.
+Value first_match(NodeCall& call, const List& list);
+
 }  // namespace hg::convert
