@@ -94,7 +94,7 @@ Interpreter::BranchNode::BranchNode(Interpreter& interpreter, const ScriptNode& 
       item_(item),
       sizes_(sizes),
       held_(held),
-      failures_(interpreter.result_.unsupported.size()),
+      failures_(interpreter.report_.rejected()),
       marks_(interpreter.identities_.marks()),
       last_(memory_.graph().fresh_symbol()) {}
 
@@ -135,7 +135,7 @@ Interpreter::BranchNode::Side Interpreter::BranchNode::run_side(size_t index, co
   in_.identities_.marks() = marks_;
   memory_.enter({});
   ChangedContainers holding(in_, held_);
-  const Given given(in_, sizes_, node_.inputs.at(0), index == 0);
+  const Given given(in_.known_, sizes_, node_.inputs.at(0), index == 0);
   try {
     for (const Value& value : captured) memory_.capture(value);
     const ScriptBlock& block = node_.blocks[index];

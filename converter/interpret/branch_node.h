@@ -52,7 +52,7 @@ class Interpreter::BranchNode {
   void name_sizes(std::vector<Value>& outputs);
   Item result_of(size_t i, const Value& condition, const Value& value);
   void give_back(Identities::Merge merge);
-  bool has_failed() const { return in_.result_.unsupported.size() > failures_; }
+  bool has_failed() const { return in_.report_.rejected() > failures_; }
 
   Interpreter& in_;
   Memory& memory_;

@@ -58,11 +58,11 @@ void Interpreter::run_if(const ScriptNode& node) {
       return poison_outputs(node);
     }
   if (const auto truth = decided(condition)) return take(node, *truth ? 0 : 1);
-  if (const auto truth = given(node.inputs.at(0))) return take(node, *truth ? 0 : 1);
+  if (const auto truth = known_.find(node.inputs.at(0))) return take(node, *truth ? 0 : 1);
   const auto scalar = scalar_of(condition);
   const auto sizes = scalar ? to_boolean(*scalar) : std::nullopt;
   if (sizes)
-    if (const auto truth = given(*sizes)) return take(node, *truth ? 0 : 1);
+    if (const auto truth = known_.find(*sizes)) return take(node, *truth ? 0 : 1);
   int raising = -1;
   for (int side = 0; side < 2; ++side)
     if (ends_in_raise(node.blocks[side])) raising = side;
@@ -140,7 +140,7 @@ TensorRef Interpreter::data_condition(const Item& item) {
 // after it. If the sides differ in rank, structure or types, or if one of them fails, one side is
 // taken with a guard.
 void Interpreter::if_on_sizes(const ScriptNode& node, const Item& item, const Scalar& condition) {
-  const bool may_split = std::exchange(may_split_, false);
+  const bool may_split = splits_.take();
   Attempt attempt(*this);
   try {
     if_on_data(node, item, &condition);
@@ -165,7 +165,7 @@ void Interpreter::if_on_sizes(const ScriptNode& node, const Item& item, const Sc
 
 // If the sides differ in rank, the `if` and the nodes after it become one graph node.
 void Interpreter::if_or_split(const ScriptNode& node, const Item& item) {
-  if (!std::exchange(may_split_, false)) return if_on_data(node, item, nullptr);
+  if (!splits_.take()) return if_on_data(node, item, nullptr);
   Attempt attempt(*this);
   try {
     return if_on_data(node, item, nullptr);

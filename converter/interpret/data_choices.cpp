@@ -333,7 +333,7 @@ bool Interpreter::run_at_data_choice(const ScriptNode& node) {
   if (!node.kind.starts_with("aten::") || node.kind == "aten::tile") return false;
   const std::optional<DataChoice> found = find_choice(node, *this);
   if (!found) return false;
-  const bool may_split = std::exchange(may_split_, false);
+  const bool may_split = splits_.take();
   if (found->ranks_differ && !may_split)
     throw Refusal{
         str_cat("argument '", node.argument_names[found->argument],
@@ -352,18 +352,15 @@ bool Interpreter::run_at_data_choice(const ScriptNode& node) {
         run_op("aten::unbind", {{"self", moved}, {"dim", Item(0)}}, 1, node.origin)[0]);
     return true;
   }
-  const size_t count = found->choices.size(), first = values_.size();
-  if (first + count * (node.outputs.size() + 3) > values_.capacity())
+  const size_t count = found->choices.size(), more = count * (node.outputs.size() + 3);
+  if (!values_.has_room(more))
     throw Refusal{"the op has too many dims for one that depends on data", ""};
   struct Spare {  // of the values of the branches
-    std::vector<Item>& all;
-    size_t count = all.size();
-    ~Spare() { all.resize(count); }
+    Values& all;
+    size_t count = all.count();
+    ~Spare() { all.drop(count); }
   } spare{values_};
-  const auto add_value = [&](Item item) {
-    values_.push_back(std::move(item));
-    return static_cast<ScriptId>(values_.size() - 1);
-  };
+  const auto add_value = [&](Item item) { return values_.add(std::move(item)); };
   std::vector<Way> ways;
   const Item argument = get(node.inputs[found->argument]);
   const std::string& name = node.argument_names[found->argument];
@@ -395,10 +392,10 @@ bool Interpreter::run_at_data_choice(const ScriptNode& node) {
     for (Way& way : ways) splitting.ways.push_back(std::move(way.node));
     for (size_t c = 0; c + 1 < ways.size(); ++c)
       splitting.conditions.push_back(add_value(Item(memory_.make_number(conditions.each[c]))));
-    spare.count = values_.size();  // run_nodes() drops the values after the ways
+    spare.count = values_.count();  // run_nodes() drops the values after the ways
     throw splitting;
   }
-  may_split_ = false;
+  (void)splits_.take();
   try {
     dispatch(branches_of(node, ways, conditions.each, memory_, add_value));
   } catch (const Refusal& refusal) {

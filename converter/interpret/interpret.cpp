@@ -35,9 +35,6 @@ const Builtin* find_onnx_row(std::string_view kind) {
   return nullptr;
 }
 
-// Space for the arguments and results of ops that rows run: see run_op.
-constexpr size_t kSpareValues = 256;
-
 bool writes_in_place(const ScriptBlock& block) {
   return std::any_of(block.nodes.begin(), block.nodes.end(), [](const ScriptNode& node) {
     const std::string_view kind = node.kind;
@@ -118,56 +115,33 @@ Interpreter::Interpreter(const ScriptProgram& program, std::span<const InputSpec
       inputs_(inputs),
       turned_(turned),
       top_(graph),
-      result_(result),
+      tracks_memory_(writes_in_place(program.body)),
+      report_(result),
       memory_(graph, program),
       identities_(memory_),
-      values_(static_cast<size_t>(program.value_count)),
-      tracks_memory_(writes_in_place(program.body)) {
-  // Reserved, so that references to values stay valid while an op runs others.
-  values_.reserve(values_.size() + kSpareValues);
-}
+      values_(static_cast<size_t>(program.value_count)) {}
 
 std::vector<Item> Interpreter::run_op(std::string_view kind,
                                       std::vector<std::pair<std::string, Item>> arguments,
                                       int results, const Origin& origin) {
-  const size_t first = values_.size(), count = arguments.size() + static_cast<size_t>(results);
-  if (first + count > values_.capacity())
-    throw Refusal{str_cat("the op stands for more than ", int64_t{kSpareValues}, " values"), ""};
+  const size_t first = values_.count();
+  if (!values_.has_room(arguments.size() + static_cast<size_t>(results)))
+    throw Refusal{str_cat("the op stands for more than ", int64_t{Values::kSpare}, " values"), ""};
   ScriptNode node;
   node.kind = kind;
   node.origin = origin;
   for (auto& [name, item] : arguments) {
     node.argument_names.push_back(std::move(name));
-    node.inputs.push_back(static_cast<ScriptId>(values_.size()));
-    values_.push_back(std::move(item));
+    node.inputs.push_back(values_.add(std::move(item)));
   }
   for (int i = 0; i < results; ++i) {
-    node.outputs.push_back(static_cast<ScriptId>(values_.size()));
+    node.outputs.push_back(values_.add({}));
     node.output_types.emplace_back("Tensor");
-    values_.emplace_back();
   }
   dispatch(node);
-  std::vector<Item> given(values_.end() - results, values_.end());
-  values_.resize(first);
+  std::vector<Item> given = block_items(node.outputs);
+  values_.drop(first);
   return given;
-}
-
-void Interpreter::note(const std::string& line) {
-  if (said_.insert(line).second) result_.notes.push_back(line);
-}
-
-void Interpreter::warn(const std::string& line) {
-  if (said_.insert(line).second) result_.warnings.push_back(line);
-}
-
-void Interpreter::record(const ScriptNode& node, const Refusal& refusal) {
-  const std::string op = node.overload.empty() ? node.kind : str_cat(node.kind, ".", node.overload);
-  for (Unsupported& other : result_.unsupported)
-    if (other.op == op && other.origin == node.origin && other.reason == refusal.reason) {
-      ++other.count;
-      return;
-    }
-  result_.unsupported.push_back({op, 1, node.origin, refusal.reason, refusal.suggestion});
 }
 
 void Interpreter::run() {
@@ -191,29 +165,25 @@ void Interpreter::run() {
       const Item& result = get(id);
       add_output("", result);
     }
-    attributes_->finish(memory_, program_, result_);
+    attributes_->finish(memory_, program_, report_.result());
     memory_.finish();
-    if (top_.outputs().empty() && top_.assignments().empty() && result_.unsupported.empty())
+    if (top_.outputs().empty() && top_.assignments().empty() && report_.rejected() == 0)
       throw Refusal{"the model returns no tensor and changes no buffer", ""};
     guard_unused(top_);
     if (Status status = top_.take_status(); !status.ok())
       throw Refusal{std::string(status.message()), ""};
   } catch (const Refusal& refusal) {
-    record(whole, refusal);
+    report_.reject(whole, refusal);
   } catch (const Raised& raised) {
-    record(whole, {str_cat("the model raises an exception: ", raised.text), ""});
+    report_.reject(whole, {str_cat("the model raises an exception: ", raised.text), ""});
   } catch (const Poisoned&) {
-    if (result_.unsupported.empty())  // rejected ops are already recorded
-      record(whole, {"a result comes from an op that failed without saying so", ""});
+    if (report_.rejected() == 0)  // rejected ops are already recorded
+      report_.reject(whole, {"a result comes from an op that failed without saying so", ""});
   }
 }
 
 void Interpreter::run_block(const ScriptBlock& block) {
-  struct Level {  // a restarted loop leaves its blocks early
-    std::vector<bool>& all;
-    size_t count = all.size();
-    ~Level() { all.resize(count); }
-  } level{gradients_};
+  const GradientMode::Block mode(gradients_);
   run_nodes(block);
   for (const ScriptId id : block.outputs) settle_pieces(*this, get(id));
 }
@@ -236,7 +206,7 @@ Item Interpreter::detached(const Item& item) {
 }
 
 void Interpreter::run_node(const ScriptNode& node) {
-  const int64_t sequence = sequence_++;
+  const int64_t sequence = report_.next_sequence();
   memory_.graph().set_origin(node.origin);
   const size_t before = memory_.graph().nodes().size();
   try {
@@ -251,7 +221,7 @@ void Interpreter::run_node(const ScriptNode& node) {
       throw Refusal{std::string(status.message()), ""};
   } catch (const Refusal& refusal) {
     (void)memory_.graph().take_status().ok();
-    record(node, refusal);
+    report_.reject(node, refusal);
     poison_outputs(node);
     return;
   } catch (const Poisoned&) {
@@ -269,7 +239,7 @@ void Interpreter::run_node(const ScriptNode& node) {
     const bool has_value = tensor && !(*tensor)->is_poisoned() && !(*tensor)->known();
     executed.outputs.push_back(has_value ? memory_.read(*tensor).id() : kNoValue);
   }
-  result_.trace.push_back(std::move(executed));
+  report_.ran(std::move(executed));
 }
 
 void Interpreter::poison_outputs(const ScriptNode& node) {
@@ -293,7 +263,7 @@ void Interpreter::list_missing(const ScriptBlock& block) {
     if (kind.ends_with("_copy") && find_row(kind.substr(0, kind.size() - 5), node.overload))
       continue;
     if (find_custom(top_.registry(), kind)) continue;
-    record(node, {"the op is not supported", ""});
+    report_.reject(node, {"the op is not supported", ""});
   }
 }
 
@@ -339,7 +309,7 @@ void Interpreter::write_back(const TensorRef& self, const Item& result) {
     return;
   }
   Value value = cast(memory_.read(tensor), type.dtype);
-  if (!gradients_.back() && is_float(type.dtype)) value = hg::detach(value);
+  if (!gradients_.is_on() && is_float(type.dtype)) value = hg::detach(value);
   // Two sizes may be equal although broadcasting could not prove it, such as sizes after a stride
   // and after a pool. They are equal whenever the script runs, because an in-place op cannot
   // enlarge its tensor.
@@ -390,8 +360,8 @@ bool Interpreter::run_row(const ScriptNode& node) {
     copies = true;
     row = find_row(kind, node.overload);
   }
-  const auto kept = row_kinds_.emplace(kind, kind).first;
-  NodeCall call(*this, node, kept->second, row_named(kept->second));
+  const std::string& kept = *row_kinds_.insert(kind).first;  // the call refers to it
+  NodeCall call(*this, node, kept, row_named(kept));
   const bool reshapes = in_place && row != nullptr && row->reshapes_in_place;
   const bool complex = is_complex_call(call);
   if (complex) {
@@ -425,7 +395,7 @@ bool Interpreter::run_row(const ScriptNode& node) {
     write_back(std::get<TensorRef>(target.value), call.results()[i]);
     call.results()[i] = target;
   }
-  if (targets.empty() && !gradients_.back()) {
+  if (targets.empty() && !gradients_.is_on()) {
     for (Item& result : call.results()) result = detached(result);
   }
   finish_call(node, call);
@@ -464,19 +434,18 @@ void Interpreter::dispatch(const ScriptNode& node) {
   if (const std::optional<Autocast> to = autocast_target(call)) {
     ScriptNode cast = node;  // the cast itself runs outside of the region
     cast.attribute.clear();
-    const size_t first = values_.size();
-    if (first + cast.inputs.size() > values_.capacity())
+    const size_t first = values_.count();
+    if (!values_.has_room(cast.inputs.size()))
       throw Refusal{"the op has too many arguments for a region of autocast", ""};
     for (size_t i = 0; i < cast.inputs.size(); ++i) {
       ScriptId& id = cast.inputs[i];
       const bool named = i < cast.argument_names.size();
       Item item =
           autocast(call, named ? std::string_view(cast.argument_names[i]) : "", get(id), *to);
-      id = static_cast<ScriptId>(values_.size());
-      values_.push_back(std::move(item));
+      id = values_.add(std::move(item));
     }
     dispatch(cast);
-    values_.resize(first);
+    values_.drop(first);
     return;
   }
   // ONNX rows handle such lists themselves.

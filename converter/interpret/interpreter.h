@@ -2,6 +2,7 @@
 // Internals of import_program: runs nodes one after another, through rows or as control flow.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -12,6 +13,7 @@
 
 #include "converter/interpret/attributes.h"
 #include "converter/interpret/interpret.h"
+#include "converter/interpret/state.h"
 #include "converter/rows/node_call.h"
 
 namespace hg::convert {
@@ -28,15 +30,6 @@ void run_complex(NodeCall& call, const Row* row);
 
 // ranks.cpp: report lines about the sides of forks that were not imported.
 std::vector<std::string> notes_of_forks(const std::vector<Fork>& forks);
-
-// Thrown if a condition decides ranks and types. The nodes that follow may become an `if`.
-struct Splitting {
-  std::optional<Scalar> sizes;  // the condition, if sizes decide
-  ScriptId data = -1;           // otherwise the value that decides
-  // Otherwise data chooses what the node stands for: one condition for each but the last.
-  std::vector<ScriptNode> ways = {};
-  std::vector<ScriptId> conditions = {};
-};
 
 class Interpreter final : public Environment {
  public:
@@ -56,21 +49,20 @@ class Interpreter final : public Environment {
   std::vector<Item> run_op(std::string_view kind,
                            std::vector<std::pair<std::string, Item>> arguments, int results,
                            const Origin& origin) override;
-  const Item& get(ScriptId id) const override { return values_[id]; }
-  void set(ScriptId id, Item item) { values_[id] = std::move(item); }
+  const Item& get(ScriptId id) const override { return values_.get(id); }
+  void set(ScriptId id, Item item) { values_.set(id, std::move(item)); }
   void run_block(const ScriptBlock& block);
   void run_if(const ScriptNode& node);
   void run_loop(const ScriptNode& node);
-  void note(const std::string& text) override;
-  void warn(const std::string& text);
+  void note(const std::string& text) override { report_.note(text); }
   // From here on, the graph requires sizes for which the condition is `wanted`, or fails.
   void assume(const Scalar& condition, bool wanted, std::string_view reason);
   void require(const Item& condition, bool wanted, std::string_view message) override;
   bool is_one(const Dim& size, std::string_view reason, bool expects_one) override;
   Item detached(const Item& item) override;
-  void begin_gradients(bool on) override { gradients_.push_back(on && gradients_.back()); }
-  void end_gradients() override { gradients_.pop_back(); }
-  void set_gradients(bool on) override { gradients_.back() = on; }
+  void begin_gradients(bool on) override { gradients_.begin(on); }
+  void end_gradients() override { gradients_.end(); }
+  void set_gradients(bool on) override { gradients_.set(on); }
   void ask_alignment() override { asked_alignment_ = true; }
   bool asked_alignment() const override { return asked_alignment_; }
 
@@ -79,7 +71,7 @@ class Interpreter final : public Environment {
   class LoopNode;           // loop_node.h
   class BranchNode;         // branch_node.h
   class Attempt;            // attempt.h
-  class Given;              // attempt.h
+  using Given = KnownConditions::Given;
   void bind_inputs();
   Item bind_input(const std::string& name, const std::string& type, size_t& next, size_t spare);
   Item bind_by_path(const std::string& name, const std::string& type, size_t& next);
@@ -92,9 +84,6 @@ class Interpreter final : public Environment {
   // Takes one of two sides whose results differ in rank, with a guard: the side for the program's
   // example sizes or the requested sizes, or otherwise `likely`.
   bool take_fork(const Scalar& condition, bool likely, std::string_view reason);
-  // The condition's result, if it is known in the current body.
-  std::optional<bool> given(const Scalar& condition) const;
-  std::optional<bool> given(ScriptId condition) const;
   Tried try_alone(const ScriptBlock& block);
   void dispatch(const ScriptNode& node);
   bool run_script_op(NodeCall& call);
@@ -106,7 +95,6 @@ class Interpreter final : public Environment {
   void settle_layout(const Row& row, NodeCall& call);
   void finish_call(const ScriptNode& node, NodeCall& call);
   void write_back(const TensorRef& self, const Item& result);
-  void record(const ScriptNode& node, const Refusal& refusal);
   void poison_outputs(const ScriptNode& node);
   void list_missing(const ScriptBlock& block);
   void if_on_sizes(const ScriptNode& node, const Item& item, const Scalar& condition);
@@ -116,8 +104,8 @@ class Interpreter final : public Environment {
   bool has_round(const Scalar& condition, bool may_split);
   bool while_on_sizes(const ScriptNode& node, const Item& trips, const Dim& done,
                       const Item& condition);
-  void while_on_data(const ScriptNode& node, const Item& trips, const Dim& done,
-                     const Item& condition);
+  std::optional<Refusal> while_on_data(const ScriptNode& node, const Item& trips, const Dim& done,
+                                       const Item& condition);
   // Returns the item with the containers of the pattern; freezes lists in it that are replaced.
   Item fit(const Item& item, const Pattern& pattern);
   std::vector<Item> block_items(const std::vector<ScriptId>& ids) const;
@@ -132,21 +120,17 @@ class Interpreter final : public Environment {
   std::span<const InputSpec> inputs_;
   const Turned& turned_;
   Graph& top_;
-  Imported& result_;
+  const bool tracks_memory_;  // an op of the program writes in place
+  Report report_;
   Memory memory_;
   Identities identities_;
   std::optional<Attributes> attributes_;
-  std::vector<Item> values_;
-  std::map<std::string, std::string, std::less<>> row_kinds_;
-  std::set<std::string> said_;
-  int64_t sequence_ = 0;
-  std::vector<bool> gradients_ = {true};
+  Values values_;
+  std::set<std::string, std::less<>> row_kinds_;  // kinds of rows other than their nodes'
+  KnownConditions known_;
+  GradientMode gradients_;
+  Splits splits_;
   bool asked_alignment_ = false;
-  bool tracks_memory_;                       // an op of the program writes in place
-  std::vector<std::pair<Dim, bool>> given_;  // conditions on sizes that the current body knows
-  std::vector<std::pair<ScriptId, bool>> given_data_;  // the same for conditions on data
-  bool may_split_ = false;     // the current node may become an `if` with those after it
-  bool is_splitting_ = false;  // and is being converted to one
   bool kept_control_ = false;  // the last loop or branch became one graph node
 };
 

@@ -30,7 +30,7 @@ Interpreter::LoopNode::LoopNode(Interpreter& interpreter, const ScriptNode& node
       condition_(condition),
       held_(held),
       carried_(node.outputs.size()),
-      failures_(interpreter.result_.unsupported.size()),
+      failures_(interpreter.report_.rejected()),
       marks_(interpreter.identities_.marks()),
       start_([&] {
         std::vector<Item> start;
@@ -83,41 +83,53 @@ bool Interpreter::LoopNode::carries(const void* container) const {
                      [&](const Item& item) { return holds(item, container); });
 }
 
-bool Interpreter::LoopNode::find_changes() {
+Interpreter::LoopNode::Outcome Interpreter::LoopNode::find_changes() {
   for (int pass = 0; pass < kMostPasses; ++pass) {
     Pass present;
-    if (!run_pass(present)) return false;
-    if (present.settled) return true;
+    const Outcome outcome = run_pass(present);
+    if (outcome != Outcome::found || present.settled) return outcome;
   }
   throw Refusal{"what a loop whose end data decides changes is not found out", ""};
 }
 
-bool Interpreter::LoopNode::run_pass(Pass& pass) {
+Interpreter::LoopNode::Outcome Interpreter::LoopNode::run_pass(Pass& pass) {
   in_.identities_.marks() = marks_;
   enter(pass);
   {
     ChangedContainers holding(in_, held_);
+    Outcome outcome;
     try {
-      set_carried(pass);
-      if (!run_body()) {
-        memory_.leave();
-        return false;
-      }
-      check_structure(pass);
-      note_changes(pass);
-      give_outputs(pass);
-      if (Status status = memory_.graph().take_status(); !status.ok())
-        throw Refusal{std::string(status.message()), ""};
+      outcome = interpret(pass);
     } catch (...) {
       memory_.leave();
       in_.identities_.marks() = marks_;
       throw;
     }
     region_ = memory_.leave();
+    if (outcome == Outcome::shaped || outcome == Outcome::changes_types)
+      in_.identities_.marks() = marks_;
+    if (outcome != Outcome::found) return outcome;
   }
   note_region(pass);
   seed(pass);
-  return true;
+  return Outcome::found;
+}
+
+Interpreter::LoopNode::Outcome Interpreter::LoopNode::interpret(Pass& pass) {
+  set_carried(pass);
+  if (!run_body()) return Outcome::unsupported;
+  for (const auto step :
+       {&LoopNode::check_structure, &LoopNode::note_changes, &LoopNode::give_outputs})
+    if (const Outcome outcome = (this->*step)(pass); outcome != Outcome::found) return outcome;
+  if (Status status = memory_.graph().take_status(); !status.ok())
+    throw Refusal{std::string(status.message()), ""};
+  return Outcome::found;
+}
+
+Interpreter::LoopNode::Outcome Interpreter::LoopNode::changes_types(std::string reason,
+                                                                    std::string suggestion) {
+  refusal_ = {"a loop whose end data decides " + std::move(reason), std::move(suggestion)};
+  return Outcome::changes_types;
 }
 
 // Creates the inputs of the body: the counter, the leaves and tensors from outside that change, and
@@ -212,11 +224,11 @@ bool Interpreter::LoopNode::run_body() {
   in_.run_block(block_);
   last_ = in_.block_results(block_);
   for (const Item& container : held_) last_.push_back(snapshot(container));
-  return in_.result_.unsupported.size() == failures_;
+  return in_.report_.rejected() == failures_;
 }
 
 // Requires that each iteration returns the containers that it receives.
-void Interpreter::LoopNode::check_structure(Pass& pass) {
+Interpreter::LoopNode::Outcome Interpreter::LoopNode::check_structure(Pass& pass) {
   bool is_shaped = true;
   for (size_t i = 0; i < carried_; ++i) {
     last_[i + 1] = defined_like(last_[i + 1], start_[i]);
@@ -225,7 +237,7 @@ void Interpreter::LoopNode::check_structure(Pass& pass) {
     start_[i] = defined;
     is_shaped = false;
   }
-  if (!is_shaped) throw Shaped();
+  if (!is_shaped) return Outcome::shaped;
   for (size_t i = 0; i < start_.size(); ++i)
     if (holds_list(start_[i]) && !same_structure(start_[i], last_[i + 1]))
       if (const auto both =
@@ -237,15 +249,15 @@ void Interpreter::LoopNode::check_structure(Pass& pass) {
         throw Refusal{"a loop of unknown length carries a list or dict that it changes",
                       "make a new one in each round"};
     if (!same_structure(start_[i], last_[i + 1]))
-      throw Peeling{{str_cat("a loop whose end data decides changes ", describe(start_[i]), " to ",
-                             describe(last_[i + 1])),
-                     "give it the same structure before the loop and in every round"}};
+      return changes_types(str_cat("changes ", describe(start_[i]), " to ", describe(last_[i + 1])),
+                           "give it the same structure before the loop and in every round");
     collect(last_[i + 1], pass.after);
   }
+  return Outcome::found;
 }
 
 // Finds leaves that an iteration does not change, and leaves that get their first value in it.
-void Interpreter::LoopNode::note_changes(Pass& pass) {
+Interpreter::LoopNode::Outcome Interpreter::LoopNode::note_changes(Pass& pass) {
   for (size_t i = 0; i < leaves_.size(); ++i) {
     const Item &before = pass.items[i], &after = *pass.after[i];
     if (is_undefined(before) && (after.is_tensor() || is_numeric(after))) {
@@ -268,16 +280,16 @@ void Interpreter::LoopNode::note_changes(Pass& pass) {
       changes_[i] = false;
       pass.settled = false;
     } else if (is_complex(before) != is_complex(after)) {
-      throw Peeling{{"a loop whose end data decides turns a real tensor into a complex one",
-                     "make it complex before the loop"}};
+      return changes_types("turns a real tensor into a complex one",
+                           "make it complex before the loop");
     } else if (!changes_[i] && !same) {
-      throw Peeling{{str_cat("a loop whose end data decides changes ", describe(before), " to ",
-                             describe(after)),
-                     "give it a tensor of the same dtype and rank before the loop"}};
+      return changes_types(str_cat("changes ", describe(before), " to ", describe(after)),
+                           "give it a tensor of the same dtype and rank before the loop");
     }
   }
   note_members(pass);
   note_changed_lists(pass);
+  return Outcome::found;
 }
 
 // Records the dims that an iteration changes; returns whether any are new.
@@ -289,7 +301,7 @@ bool Interpreter::LoopNode::grows(const void* what, const Shape& before, const S
 }
 
 // Adds the outputs: whether another iteration follows, and its inputs.
-void Interpreter::LoopNode::give_outputs(Pass& pass) {
+Interpreter::LoopNode::Outcome Interpreter::LoopNode::give_outputs(Pass& pass) {
   Graph& g = memory_.graph();
   const Value one = g.scalar(int64_t{1}, i64);
   const Value advanced = g.call("add", {pass.inside[0], one});
@@ -302,13 +314,13 @@ void Interpreter::LoopNode::give_outputs(Pass& pass) {
     if (!changes_[i]) continue;
     const Value given = number_value(memory_, *pass.after[i]);
     if (!is_numeric(*leaves_[i]) && given.dtype() != taken.dtype())
-      throw Peeling{{str_cat("a loop whose end data decides changes a tensor of ", taken.dtype(),
-                             " to one of ", given.dtype()),
-                     "cast it to one dtype before the loop and in it"}};
+      return changes_types(
+          str_cat("changes a tensor of ", taken.dtype(), " to one of ", given.dtype()),
+          "cast it to one dtype before the loop and in it");
     if (given.rank() != taken.rank())
-      throw Peeling{{str_cat("a loop whose end data decides changes a tensor of shape ",
-                             taken.shape(), " to one of shape ", given.shape()),
-                     "give it the same number of dims before the loop and in it"}};
+      return changes_types(
+          str_cat("changes a tensor of shape ", taken.shape(), " to one of shape ", given.shape()),
+          "give it the same number of dims before the loop and in it");
     const Value value = cast(given, taken.dtype());
     g.output("", value);
     pass.settled &= !grows(leaves_[i], taken.shape(), value.shape());
@@ -331,6 +343,7 @@ void Interpreter::LoopNode::give_outputs(Pass& pass) {
     pass.settled &= before == orders_[i];
   }
   for (const Value& place : places_.next(ends, pass.settled)) g.output("", place);
+  return Outcome::found;
 }
 
 // Records tensors from outside that the body writes or may write.

@@ -23,20 +23,21 @@ class Interpreter::LoopNode {
   LoopNode(Interpreter& interpreter, const ScriptNode& node, const Item& trips, const Dim& done,
            const Item& condition, const std::vector<Item>& held);
 
-  // Returns false if an op of the body is not supported. Throws Changing, Growing, Shaped or
-  // Peeling if the loop must start over.
-  bool find_changes();
+  enum class Outcome {
+    found,        // all changes: add_node() may be called
+    unsupported,  // an op of the body is not supported
+    shaped,       // the body determines the containers of a value that is undefined before the loop
+    // An iteration changes the structure or dtype of a carried value. The loop may start over after
+    // unrolling its first iteration; refusal() is the error if that does not help.
+    changes_types,
+  };
+  // Throws Changing or Growing if the loop must start over.
+  Outcome find_changes();
+  const Refusal& refusal() const { return refusal_; }
   void add_node();
 
-  // Thrown if a value is undefined before the loop and the body determines its containers.
-  struct Shaped {};
-  // Thrown if an iteration changes the structure or dtype of a carried value. The loop may start
-  // over after unrolling its first iteration; `refusal` is the error if that does not help.
-  struct Peeling {
-    Refusal refusal;
-  };
-  // Called after a throw: resets the carried values to those from before, in the containers that
-  // were found.
+  // Resets the carried values to those from before, in the containers that were found, so that the
+  // loop may start over.
   void start_over();
   // Returns the script's container for an iteration's copy.
   Item original(const Item& container) const;
@@ -56,19 +57,21 @@ class Interpreter::LoopNode {
   };
 
   Value go_on(Value condition, Value counter);
-  bool run_pass(Pass& pass);
+  Outcome run_pass(Pass& pass);
+  Outcome interpret(Pass& pass);
+  Outcome changes_types(std::string reason, std::string suggestion);
   void enter(Pass& pass);
   void set_carried(Pass& pass);
   bool run_body();
-  void check_structure(Pass& pass);
+  Outcome check_structure(Pass& pass);
   void pair_lists(const Item& copy, const Item& known);
   Item fit_lists(const Item& known, const Item& last, const Pattern& pattern);
   void grow_lists(const Item& known, const Pattern& pattern);
   void note_members(Pass& pass);
   void note_changed_lists(Pass& pass);
   void leave_to_loop(const Item& known);
-  void note_changes(Pass& pass);
-  void give_outputs(Pass& pass);
+  Outcome note_changes(Pass& pass);
+  Outcome give_outputs(Pass& pass);
   bool grows(const void* what, const Shape& before, const Shape& after);
   bool note_sign(size_t i, const Value& value);
   void note_region(Pass& pass);
@@ -105,6 +108,7 @@ class Interpreter::LoopNode {
   std::vector<Value> initial_;                        // the inputs of the node except its condition
   Memory::Region region_;
   std::vector<Item> last_;  // results of an iteration
+  Refusal refusal_;
 };
 
 }  // namespace hg::convert

@@ -38,7 +38,7 @@ void Interpreter::run_loop(const ScriptNode& node) {
   const ScriptBlock& block = node.blocks.at(0);
   const size_t carried = node.outputs.size();
   for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], get(node.inputs[i + 2]));
-  const bool may_split = std::exchange(may_split_, false);
+  const bool may_split = splits_.take();
   int64_t done = 0;
   int peeled = 0;
   for (;;) {
@@ -59,11 +59,9 @@ void Interpreter::run_loop(const ScriptNode& node) {
       const auto usual = few ? usual_value(count->top) : std::nullopt;
       std::vector<Item> start = block_items(block.inputs);
       if (!usual) {
-        try {
-          return while_on_data(node, trips, done, condition);
-        } catch (const LoopNode::Peeling& found) {
-          if (++peeled > kMostPeeled || !more || !go_on) throw found.refusal;
-        }
+        const auto peeling = while_on_data(node, trips, done, condition);
+        if (!peeling) return;
+        if (++peeled > kMostPeeled || !more || !go_on) throw *peeling;
         for (size_t i = 0; i < start.size(); ++i) set(block.inputs[i], start[i]);
         if (!has_round(*more, may_split)) break;
         condition = run_round(block, done++);
@@ -97,8 +95,8 @@ Item Interpreter::run_round(const ScriptBlock& block, int64_t counter) {
 // Returns whether a loop has another iteration, if an iteration changes the types of carried
 // values. An `if` around all following nodes decides, or else the iteration is assumed.
 bool Interpreter::has_round(const Scalar& condition, bool may_split) {
-  if (const auto known = given(condition)) return *known;
-  if (may_split && !is_splitting_) throw Splitting{condition};
+  if (const auto known = known_.find(condition)) return *known;
+  if (may_split) throw Splitting{condition};
   assume(condition, true, "the first round of a loop, which changes what the loop carries");
   return true;
 }
@@ -111,28 +109,31 @@ bool Interpreter::while_on_sizes(const ScriptNode& node, const Item& trips, cons
   Attempt attempt(*this);
   const std::vector<Item> start = block_items(block.inputs);
   try {
-    while_on_data(node, trips, done, condition);
-    if (!attempt.has_failed()) return true;
+    if (!while_on_data(node, trips, done, condition) && !attempt.has_failed()) return true;
   } catch (const Refusal&) {
   } catch (const Raised&) {
-  } catch (const LoopNode::Peeling&) {
   }
   attempt.undo();
   for (size_t i = 0; i < start.size(); ++i) set(block.inputs[i], start[i]);
   return false;
 }
 
-// Starts over if a pass finds a list or dict from outside that the body changes.
-void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, const Dim& done,
-                                const Item& condition) {
+// Starts over if a pass finds a list or dict from outside that the body changes. If an iteration
+// changes the types of carried values, returns the refusal for the case that peeling does not help.
+std::optional<Refusal> Interpreter::while_on_data(const ScriptNode& node, const Item& trips,
+                                                  const Dim& done, const Item& condition) {
   Growths grown(*this);
   std::vector<Item> held;
   for (int starts = 0; starts < kMostStarts; ++starts) {
     LoopNode loop(*this, node, trips, done, condition, held);
     try {
-      loop.find_changes() ? loop.add_node() : poison_outputs(node);
-      return grown.keep();
-    } catch (const LoopNode::Shaped&) {
+      const LoopNode::Outcome outcome = loop.find_changes();
+      if (outcome == LoopNode::Outcome::changes_types) return loop.refusal();
+      if (outcome != LoopNode::Outcome::shaped) {
+        outcome == LoopNode::Outcome::found ? loop.add_node() : poison_outputs(node);
+        grown.keep();
+        return std::nullopt;
+      }
     } catch (const Changing& found) {
       const Item container = loop.original(found.container);
       identities_.check_change(container);

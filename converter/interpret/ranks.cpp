@@ -127,26 +127,10 @@ std::vector<std::string> notes_of_forks(const std::vector<Fork>& forks) {
   return notes;
 }
 
-std::optional<bool> Interpreter::given(ScriptId condition) const {
-  for (const auto& [known, value] : given_data_)
-    if (known == condition) return value;
-  return std::nullopt;
-}
-
-std::optional<bool> Interpreter::given(const Scalar& condition) const {
-  if (condition.is_constant()) return condition.as_double() != 0;
-  const Dim opposite = negation(condition).top;
-  for (const auto& [known, value] : given_) {
-    if (known == condition.top) return value;
-    if (known == opposite) return !value;
-  }
-  return std::nullopt;
-}
-
 bool Interpreter::is_one(const Dim& size, std::string_view reason, bool expects_one) {
   const Scalar one = equal(size, 1);
-  if (const auto known = given(one)) return *known;
-  if (std::exchange(may_split_, false)) throw Splitting{one};
+  if (const auto known = known_.find(one)) return *known;
+  if (splits_.take()) throw Splitting{one};
   const bool is_expected = expects_one && is_open_feature(inputs_, size);
   return take_fork(one, is_expected || usual_value(size) == 1, reason);
 }
@@ -160,7 +144,7 @@ bool Interpreter::take_fork(const Scalar& condition, bool likely, std::string_vi
             likely,
             false};
   // Stays consistent with earlier assumptions.
-  for (const Fork& earlier : result_.forks) {
+  for (const Fork& earlier : report_.forks()) {
     if (earlier.condition == condition.top) fork.taken = earlier.taken;
     if (earlier.condition == negation(condition).top) fork.taken = !earlier.taken;
   }
@@ -172,7 +156,7 @@ bool Interpreter::take_fork(const Scalar& condition, bool likely, std::string_vi
     fork.taken = *example != 0;
     fork.is_known = true;
   }
-  result_.forks.push_back(fork);
+  report_.forks().push_back(fork);
   assume(condition, fork.taken, reason);
   return fork.taken;
 }
@@ -189,7 +173,7 @@ size_t Interpreter::where_ranks_meet(const ScriptBlock& block, size_t first,
     memory_.enter({});
     size_t at = first;
     try {
-      const Given given(*this, found.sizes ? &*found.sizes : nullptr, found.data, way == 0);
+      const Given given(known_, found.sizes ? &*found.sizes : nullptr, found.data, way == 0);
       for (; at < end; ++at) {
         run_node(at == first && !found.ways.empty() ? found.ways[way] : block.nodes[at]);
         if (attempt.has_failed()) break;
@@ -257,19 +241,15 @@ size_t Interpreter::run_split(const ScriptBlock& block, size_t first, const Spli
 
 void Interpreter::run_nodes(const ScriptBlock& block) {
   for (size_t i = 0; i < block.nodes.size();) {
-    may_split_ = !is_splitting_;
-    const size_t values = values_.size();
+    splits_.begin_node();
+    const size_t values = values_.count();
     try {
       run_node(block.nodes[i]);
       ++i;
     } catch (const Splitting& found) {
-      struct Splits {
-        bool& flag;
-        ~Splits() { flag = false; }
-      } splits{is_splitting_ = true};
-      may_split_ = false;
+      const Splits::Conversion converting(splits_);
       const size_t end = run_split(block, i, found);
-      values_.resize(values);  // without those of the ways
+      values_.drop(values);  // without those of the ways
       if (end == i) run_node(block.nodes[i]);
       i = std::max(i + 1, end);
     }
