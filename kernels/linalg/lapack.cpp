@@ -7,16 +7,6 @@
 namespace hg::kernels {
 namespace {
 
-// Whether pivots may differ from 0 only because of rounding. The library's loops then decide
-// whether the matrix is singular, in the same way on every machine.
-bool is_doubtful(const double* a, int64_t n, int info) {
-  double least = HUGE_VAL, most = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    least = std::min(least, std::fabs(a[i * n + i]));
-    most = std::max(most, std::fabs(a[i * n + i]));
-  }
-  return info > 0 || least <= static_cast<double>(n) * 0x1p-52 * most;
-}
 // Sets the other triangle of a[n, n] to 0, or to this one mirrored.
 template <bool kMirror>
 void set_other_triangle(double* a, int64_t n, bool upper) {
@@ -39,7 +29,7 @@ bool solve(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   if (!is_finite(a, s.n * s.n + s.n * s.k)) return false;
   int info = 0;
   blas().dgetrf_(&order.n, &order.n, a, &order.n, pivots, &info);
-  if (is_doubtful(a, s.n, info)) return false;
+  if (info > 0 || is_doubtful(a, s.n, s.n)) return false;
   blas().dgetrs_("N", &order.n, &order.k, a, &order.n, pivots, b, &order.n, &info, 1);
   save_transposed(c.out(0), index, s.n, s.k, b);
   return true;
@@ -98,7 +88,7 @@ int sign_of(const Matrices& s, const double* a) {
 }
 bool det(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   int info = 0;
-  if (!factor(c, s, index, a, &info) || is_doubtful(a, s.n, info)) return false;
+  if (!factor(c, s, index, a, &info) || info > 0 || is_doubtful(a, s.n, s.n)) return false;
   double det = sign_of(s, a);
   for (int64_t i = 0; i < s.n; ++i) det *= a[i * s.n + i];
   save(c.out(0), index, 1, &det);
@@ -106,7 +96,7 @@ bool det(const RunContext& c, const Matrices& s, int64_t index, double* a) {
 }
 bool slogdet(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   int info = 0;
-  if (!factor(c, s, index, a, &info) || is_doubtful(a, s.n, info)) return false;
+  if (!factor(c, s, index, a, &info) || info > 0 || is_doubtful(a, s.n, s.n)) return false;
   double sign = sign_of(s, a), logarithm = 0;
   for (int64_t i = 0; i < s.n; ++i) {
     if (a[i * s.n + i] < 0) sign = -sign;
@@ -127,7 +117,7 @@ bool cholesky(const RunContext& c, const Matrices& s, int64_t index, double* a) 
   if (!is_finite(a, s.n * s.n)) return false;
   int info = 0;
   blas().dpotrf_(s.upper ? "L" : "U", &order.n, a, &order.n, &info, 1);
-  if (is_doubtful(a, s.n, info)) return false;
+  if (info > 0 || is_doubtful(a, s.n, s.n)) return false;
   save(c.out(0), index, s.n * s.n, a);
   return true;
 }
@@ -348,34 +338,34 @@ bool svd(const RunContext& c, const Matrices& s, int64_t index, double* slot) {
 
 // Column-major: y^T = b^T a^T. Small products of matrices that are not transposed allocate
 // (OpenBLAS 0.3.21).
-void multiply(const double* a, const double* b, int64_t n, double* y, double* work) {
+void multiply(const double* a, const double* b, int64_t n, int64_t, double* y, double* work) {
   const auto size = static_cast<int>(n);
   const double one = 1, zero = 0;
   transpose(b, n, n, work);
   blas().dgemm_("T", "N", &size, &size, &size, &one, work, &size, a, &size, &zero, y, &size, 1, 1);
 }
-int64_t exp_doubles(const Matrices& s) { return 4 * s.n * s.n; }
+int64_t exp_doubles(const Matrices& s) { return matrix_exp_doubles(s.n, s.n); }
 bool exp(const RunContext& c, const Matrices& s, int64_t index, double* x) {
-  matrix_exp(c, s, index, x, multiply);
+  matrix_exp(c, s, index, s.n, x, multiply);
   return true;
 }
 
 // -- Kernels --------------------------------------------------------------------------------------
 
-constexpr LapackTask kSolve = {kSolveLoops, 48, solve_doubles, solve};
-constexpr LapackTask kSolveTriangular = {kSolveTriangularLoops, 24, solve_triangular_doubles,
-                                         solve_triangular};
-constexpr LapackTask kDet = {kDetLoops, 80, lu_doubles, det};
-constexpr LapackTask kSlogdet = {kSlogdetLoops, 80, lu_doubles, slogdet};
-constexpr LapackTask kLu = {kLuLoops, 80, lu_doubles, lu};
-constexpr LapackTask kCholesky = {kCholeskyLoops, 96, cholesky_doubles, cholesky};
-constexpr LapackTask kQr = {kQrLoops, 24, qr_doubles, qr};
-constexpr LapackTask kGeqrf = {kGeqrfLoops, 24, geqrf_doubles, geqrf};
-constexpr LapackTask kEigh = {kEighLoops, 8, eigh_doubles, eigh<true>};
-constexpr LapackTask kEigvalsh = {kEigvalshLoops, 8, eigh_doubles, eigh<false>};
-constexpr LapackTask kSvd = {kSvdLoops, 12, svd_doubles, svd<true>};
-constexpr LapackTask kSvdvals = {kSvdvalsLoops, 12, svd_doubles, svd<false>};
-constexpr LapackTask kExp = {kExpLoops, 8, exp_doubles, exp};
+constexpr LapackTask kSolve = {{kSolveLoops, solve_doubles, solve}, 48};
+constexpr LapackTask kSolveTriangular = {
+    {kSolveTriangularLoops, solve_triangular_doubles, solve_triangular}, 24};
+constexpr LapackTask kDet = {{kDetLoops, lu_doubles, det}, 80};
+constexpr LapackTask kSlogdet = {{kSlogdetLoops, lu_doubles, slogdet}, 80};
+constexpr LapackTask kLu = {{kLuLoops, lu_doubles, lu}, 80};
+constexpr LapackTask kCholesky = {{kCholeskyLoops, cholesky_doubles, cholesky}, 96};
+constexpr LapackTask kQr = {{kQrLoops, qr_doubles, qr}, 24};
+constexpr LapackTask kGeqrf = {{kGeqrfLoops, geqrf_doubles, geqrf}, 24};
+constexpr LapackTask kEigh = {{kEighLoops, eigh_doubles, eigh<true>}, 8};
+constexpr LapackTask kEigvalsh = {{kEigvalshLoops, eigh_doubles, eigh<false>}, 8};
+constexpr LapackTask kSvd = {{kSvdLoops, svd_doubles, svd<true>}, 12};
+constexpr LapackTask kSvdvals = {{kSvdvalsLoops, svd_doubles, svd<false>}, 12};
+constexpr LapackTask kExp = {{kExpLoops, exp_doubles, exp}, 8};
 
 constexpr KernelDef kKernels[] = {
     lapack_row<kSolve>("solve"),     lapack_row<kSolveTriangular>("solve_triangular"),

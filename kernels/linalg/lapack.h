@@ -37,18 +37,8 @@ inline int work_size(const Matrices& s, int64_t used) {
       std::min<int64_t>(s.slot_bytes / 8 - used, std::numeric_limits<int>::max()));
 }
 
-inline bool is_finite(const double* x, int64_t count) {
-  double sums[4] = {};  // 0, or NaN
-  for (int64_t i = 0; i < count; ++i) sums[i % 4] += x[i] * 0;
-  return sums[0] + sums[1] + sums[2] + sums[3] == 0;
-}
-
-struct LapackTask {
-  const MatrixTask& loops;
+struct LapackTask : FastTask {
   int64_t least;  // rows and columns from which LAPACK is faster; AVX2, OpenBLAS 0.3.21
-  int64_t (*doubles)(const Matrices& s);
-  // For one matrix. Returns false if the loops must compute it.
-  bool (*run)(const RunContext& c, const Matrices& s, int64_t index, double* slot);
 };
 
 template <const LapackTask& task>
@@ -59,30 +49,12 @@ bool lapack_accepts(const PrepareContext& c) {
          openblas() != nullptr;
 }
 template <const LapackTask& task>
-Status prepare_lapack(PrepareContext& c) {
-  Matrices s = matrices_of(c, task.loops);
-  s.slot_bytes = 8 * std::max(task.doubles(s), task.loops.doubles(s));
-  c.set_workspace(tile_workspace(s.lanes, s.slot_bytes));
-  c.make_state(s);
-  return {};
-}
-template <const LapackTask& task>
-void run_lapack(const RunContext& c) noexcept {
-  const Matrices& s = c.state<Matrices>();
-  for_tiles(c, s.count, s.lanes, s.slot_bytes, [&](int64_t index, float* slot) {
-    double* const memory = reinterpret_cast<double*>(slot);
-    const OneThread one_thread;
-    if (!task.run(c, s, index, memory)) task.loops.run(c, s, index, memory);
-  });
-}
-
-template <const LapackTask& task>
 constexpr KernelDef lapack_row(std::string_view op) {
   return {.op = op,
           .name = "lapack",
           .accepts = lapack_accepts<task>,
-          .prepare = prepare_lapack<task>,
-          .run = run_lapack<task>};
+          .prepare = prepare_fast<task>,
+          .run = run_fast<task, OneThread>};
 }
 
 }  // namespace hg::kernels

@@ -79,8 +79,8 @@ bool run(const RunContext& c, const Matrices& s, int64_t index, double* slot) {
   return true;
 }
 
-constexpr LapackTask kEig = {kEigLoops, 1, doubles<true>, run<true>};
-constexpr LapackTask kEigvals = {kEigvalsLoops, 1, doubles<false>, run<false>};
+constexpr LapackTask kEig = {{kEigLoops, doubles<true>, run<true>}, 1};
+constexpr LapackTask kEigvals = {{kEigvalsLoops, doubles<false>, run<false>}, 1};
 
 constexpr KernelDef kKernels[] = {
     lapack_row<kEig>("eig"),

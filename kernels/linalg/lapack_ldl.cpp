@@ -60,8 +60,8 @@ bool solve(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   return true;
 }
 
-constexpr LapackTask kFactor = {kLdlFactorLoops, 64, factor_doubles, factor};
-constexpr LapackTask kSolve = {kLdlSolveLoops, 64, solve_doubles, solve};
+constexpr LapackTask kFactor = {{kLdlFactorLoops, factor_doubles, factor}, 64};
+constexpr LapackTask kSolve = {{kLdlSolveLoops, solve_doubles, solve}, 64};
 
 constexpr KernelDef kKernels[] = {
     lapack_row<kFactor>("ldl_factor"),

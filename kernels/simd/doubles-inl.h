@@ -34,6 +34,9 @@ HWY_INLINE Doubles add(Doubles a, Doubles b) { return hn::Add(a, b); }
 HWY_INLINE Doubles sub(Doubles a, Doubles b) { return hn::Sub(a, b); }
 HWY_INLINE Doubles mul(Doubles a, Doubles b) { return hn::Mul(a, b); }
 HWY_INLINE Doubles mul_add(Doubles a, Doubles b, Doubles c) { return hn::MulAdd(a, b, c); }
+HWY_INLINE Doubles neg_mul_add(Doubles a, Doubles b, Doubles c) {  // c - a b
+  return hn::NegMulAdd(a, b, c);
+}
 HWY_INLINE double sum_of_lanes(Doubles v) { return hn::GetLane(hn::SumOfLanes(DoubleTag(), v)); }
 HWY_INLINE Doubles max_of(Doubles a, Doubles b) { return hn::Max(a, b); }
 HWY_INLINE double max_of_lanes(Doubles v) { return hn::GetLane(hn::MaxOfLanes(DoubleTag(), v)); }
@@ -76,6 +79,7 @@ HWY_INLINE Doubles add(Doubles a, Doubles b) { return a + b; }
 HWY_INLINE Doubles sub(Doubles a, Doubles b) { return a - b; }
 HWY_INLINE Doubles mul(Doubles a, Doubles b) { return a * b; }
 HWY_INLINE Doubles mul_add(Doubles a, Doubles b, Doubles c) { return a * b + c; }
+HWY_INLINE Doubles neg_mul_add(Doubles a, Doubles b, Doubles c) { return c - a * b; }
 HWY_INLINE double sum_of_lanes(Doubles v) { return v[0] + v[1]; }
 HWY_INLINE Doubles max_of(Doubles a, Doubles b) { return a > b ? a : b; }
 HWY_INLINE double max_of_lanes(Doubles v) { return v[0] > v[1] ? v[0] : v[1]; }
