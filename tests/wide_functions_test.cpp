@@ -56,6 +56,8 @@ const Function kFunctions[] = {
     {"exp2", [](double x) { return std::exp2(x); }},
     {"erfinv", erfinv},
     {"erfc", [](double x) { return std::erfc(x); }},
+    {"lgamma", [](double x) { return std::lgamma(x); }},
+    {"logit", [](double x) { return std::log(x) - std::log1p(-x); }},
 };
 
 // In a type that is wider than that of the op.
@@ -74,6 +76,7 @@ const FunctionOfTwo<T> kFunctionsOfTwo[] = {
        const T top = std::max(a, b);
        return std::isinf(a) && a == b ? a : top + std::log1p(std::exp(-std::abs(a - b)));
      }},
+    {"pow", [](T a, T b) { return std::pow(a, b); }},
 };
 
 // What divides floats, each step in T: to the bit.
@@ -182,6 +185,10 @@ const LongFunction kLongFunctions[] = {
     {"ceil", [](long double x) { return std::ceil(x); }},
     {"trunc", [](long double x) { return std::trunc(x); }},
     {"tanh", [](long double x) { return std::tanh(x); }},
+    {"erf", [](long double x) { return std::erf(x); }},
+    {"erfc", [](long double x) { return std::erfc(x); }},
+    {"softplus", [](long double x) { return x > 20 ? x : std::log1p(std::exp(x)); }},
+    {"elu", [](long double x) { return x > 0 ? x : std::expm1(x); }},
     // 0 where e^-x is above all doubles, as in PyTorch.
     {"sigmoid", [](long double x) { return x < -709.7827L ? 0 : 1 / (1 + std::exp(-x)); }},
 };
@@ -236,6 +243,60 @@ TEST(WideFunctions, InDoubleAreWithinSomeUnits) {
     }
   }
   limit_isa(kBestIsa);
+}
+
+// In f64, within some units in the last place, or of 1 where terms cancel.
+TEST(WideFunctions, ActivationsOfDoubles) {
+  constexpr LongFunction kActivations[] = {
+      {"log_sigmoid", [](long double x) { return -std::log1p(std::exp(-x)); }},
+      {"mish", [](long double x) { return x * std::tanh(std::log1p(std::exp(x))); }},
+      {"silu", [](long double x) { return x / (1 + std::exp(-x)); }},
+      {"logit", [](long double x) { return std::log(x / (1 - x)); }},
+  };
+  std::vector<double> x;
+  for (int i = -70000; i <= 70000; i += 7) x.insert(x.end(), {i * 1e-2, i * 1e-5, i * 1e-7 + 0.5});
+  for (const Isa isa : kIsas) {
+    if (!supports(isa)) continue;
+    limit_isa(isa);
+    for (const LongFunction& f : kActivations) {
+      const std::vector<double> y = computed<double>(f.op, {x});
+      for (size_t i = 0; i < x.size(); ++i) {
+        const auto exact = static_cast<double>(f.of(x[i]));
+        if (std::isnan(exact)) {
+          ASSERT_TRUE(std::isnan(y[i])) << f.op << " of " << x[i];
+          continue;
+        }
+        const double unit = std::nextafter(std::abs(exact), INFINITY) - std::abs(exact);
+        const bool cancels = f.op == std::string_view("logit");
+        if (std::isinf(exact))
+          ASSERT_EQ(y[i], exact) << f.op << " of " << x[i];
+        else
+          ASSERT_NEAR(y[i], exact, cancels ? std::max(8 * unit, 1e-15) : 8 * unit)
+              << f.op << " of " << x[i];
+      }
+    }
+  }
+  limit_isa(kBestIsa);
+}
+
+// In f32, against the series in f64.
+TEST(WideFunctions, BesselIOfAllSizes) {
+  std::vector<float> x;
+  Chance chance(7);
+  for (int64_t i = case_count(100003); i > 0; --i) {
+    x.push_back(std::bit_cast<float>(static_cast<uint32_t>(chance.below(int64_t{1} << 32))));
+    x.push_back(static_cast<float>(chance.below(2000001) - 1000000) *
+                (chance.chance(50) ? 1e-5f : 1e-4f));
+    if (std::isnan(x[x.size() - 2])) x[x.size() - 2] = NAN;
+  }
+  const std::vector<double> wide(x.begin(), x.end());
+  for (const char* op : {"bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e"}) {
+    const std::vector<float> y = computed<float>(op, {x});
+    const std::vector<double> exact = computed<double>(op, {wide});
+    for (size_t i = 0; i < x.size(); ++i)
+      ASSERT_TRUE(is_close(y[i], static_cast<float>(exact[i])))
+          << op << " of " << x[i] << ": " << y[i] << " for " << exact[i];
+  }
 }
 
 // e^x K_0 and e^x K_1 of sizes that series, integral and asymptotic series compute, by SciPy 1.17.

@@ -25,6 +25,10 @@ void hardtanh_params(const PrepareContext& c, PointwiseParams& p) {
   p.a = c.attrs().real("min_val");
   p.b = c.attrs().real("max_val");
 }
+void logit_params(const PrepareContext& c, PointwiseParams& p) {
+  p.n = c.attrs().has("eps") ? 1 : 0;
+  if (p.n != 0) p.a = c.attrs().real("eps");
+}
 
 namespace {
 
@@ -115,10 +119,6 @@ struct Logit {
     return std::log(x / (T(1) - x));
   }
 };
-void logit_params(const PrepareContext& c, PointwiseParams& p) {
-  p.n = c.attrs().has("eps") ? 1 : 0;
-  if (p.n != 0) p.a = c.attrs().real("eps");
-}
 
 constexpr KernelDef kKernels[] = {
     pointwise_kernel<number_unary<Activated<Activation::relu>>>("relu"),

@@ -88,6 +88,49 @@ struct Expm1 {
 struct Log {
   HWY_INLINE V operator()(V x) const { return log_of(x); }
 };
+// 2^n (1 + r q(r)) for x = n + r, within one unit in the last place. The power is the product of
+// two, as results below 2^-126 need. q was interpolated at Chebyshev nodes: relative error 2e-8.
+struct Exp2 {
+  HWY_INLINE V operator()(V x) const {
+    constexpr float kTerms[] = {0.0013390863364671234f, 0.009618082557277852f, 0.05550357114219078f,
+                                0.24022650760568126f, 0.6931471880262288f};
+    const DI di;
+    x = clamp_of(x, -151, 129);
+    const auto n = hn::NearestInt(x);
+    const V r = hn::Sub(x, hn::ConvertTo(D(), n));
+    V q = spread(0.0001545316294512069);
+    for (const float term : kTerms) q = hn::MulAdd(q, r, spread(term));
+    const auto half = hn::ShiftRight<1>(n), bias = hn::Set(di, 127);
+    const auto power = [&](auto exponent) HWY_ATTR {
+      return hn::BitCast(D(), hn::ShiftLeft<23>(hn::Add(exponent, bias)));
+    };
+    const V y = hn::MulAdd(q, r, spread(1));
+    return hn::Mul(hn::Mul(y, power(half)), power(hn::Sub(n, half)));
+  }
+};
+// base + atan z: base is pi / 2 and z = -1 / |x| beyond 2, pi / 4 and (|x| - 1) / (|x| + 1) beyond
+// 0.6, 0 and |x| below. atan z = z + z^3 p(z^2); p was interpolated at Chebyshev nodes: relative
+// error 7e-9.
+struct Atan {
+  HWY_INLINE V operator()(V x) const {
+    constexpr float kTerms[] = {0.06023514915791215f, -0.08722637084627578f, 0.11067342713219623f,
+                                -0.1428317334585671f, 0.1999994376614734f,   -0.33333333127429193f};
+    const V size = hn::Abs(x), one = spread(1), none = spread(0);
+    const auto is_far = hn::Gt(size, spread(2)), is_beyond = hn::Gt(size, spread(0.6));
+    const auto chosen = [&](V far, V middle, V near) HWY_ATTR {
+      return hn::IfThenElse(is_far, far, hn::IfThenElse(is_beyond, middle, near));
+    };
+    const V z = quotient_of(chosen(spread(-1), hn::Sub(size, one), size),
+                            chosen(size, hn::Add(size, one), one));
+    const V square = hn::Mul(z, z);
+    V p = spread(-0.024739420857930853);
+    for (const float term : kTerms) p = hn::MulAdd(p, square, spread(term));
+    const V near = hn::MulAdd(hn::Mul(z, square), p, z);
+    const V rest = chosen(spread(-4.371139000186241e-8), spread(-2.1855695000931205e-8), none);
+    const V base = chosen(spread(1.57079632679489661923), spread(0.78539816339744830962), none);
+    return hn::CopySign(hn::Add(base, hn::Add(near, rest)), x);
+  }
+};
 struct Sqrt {
   HWY_INLINE V operator()(V x) const { return root_of(x); }
 };
@@ -273,6 +316,8 @@ constexpr PointwiseSimd kPointwiseSimd = {.activations =
                                           .hardtanh = unary<Limited>,
                                           .expm1 = unary<Expm1>,
                                           .log = unary<Log>,
+                                          .exp2 = unary<Exp2>,
+                                          .atan = unary<Atan>,
                                           .sqrt = unary<Sqrt>,
                                           .rsqrt = unary<Rsqrt>,
                                           .reciprocal = unary<Reciprocal>,
@@ -404,6 +449,8 @@ constexpr KernelDef kKernels[] = {
     row("hardtanh", prepare_simd<&PointwiseSimd::hardtanh, hardtanh_params>),
     row("expm1", prepare_simd<&PointwiseSimd::expm1>),
     row("log", prepare_simd<&PointwiseSimd::log>),
+    row("exp2", prepare_simd<&PointwiseSimd::exp2>),
+    row("atan", prepare_simd<&PointwiseSimd::atan>),
     row("sqrt", prepare_simd<&PointwiseSimd::sqrt>),
     row("rsqrt", prepare_simd<&PointwiseSimd::rsqrt>),
     row("reciprocal", prepare_simd<&PointwiseSimd::reciprocal>),

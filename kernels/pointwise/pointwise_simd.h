@@ -11,7 +11,7 @@ struct PointwiseSimd {
   Block activations[kActivationCount];  // by Activation
   Block exp, erf;
   Block leaky_relu, elu, mish, softplus, log_sigmoid, hardtanh;  // with the params below
-  Block expm1, log, sqrt, rsqrt, reciprocal, neg, abs, floor, ceil, trunc, round;
+  Block expm1, log, exp2, atan, sqrt, rsqrt, reciprocal, neg, abs, floor, ceil, trunc, round;
   Block add, sub, mul, div, maximum, minimum;  // also with an operand of one element
   Block eq, ne, lt, le, gt, ge, clamp, where;
   Block from_u8, from_i8, to_bytes;  // cast
@@ -32,5 +32,6 @@ void leaky_relu_params(const PrepareContext& c, PointwiseParams& p);
 void elu_params(const PrepareContext& c, PointwiseParams& p);
 void softplus_params(const PrepareContext& c, PointwiseParams& p);
 void hardtanh_params(const PrepareContext& c, PointwiseParams& p);
+void logit_params(const PrepareContext& c, PointwiseParams& p);
 
 }  // namespace hg::kernels

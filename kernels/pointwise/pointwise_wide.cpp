@@ -4,7 +4,6 @@
 // are off by a few units in the last place. The C library is used where Highway guarantees nothing
 // (extreme arguments, infinity, NaN), and where a vector has fewer than four doubles.
 #include <cmath>
-#include <iterator>
 
 #if defined(HG_SMALL)
 #undef HG_WITHOUT_AVX512
@@ -16,27 +15,20 @@
 #include "kernels/simd/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "hwy/contrib/math/math-inl.h"
+#include "kernels/pointwise/wide-inl.h"
 #include "kernels/pointwise/two_floats.h"
-#include "kernels/pointwise/pointwise.h"
-#include "kernels/pointwise/special_functions.h"
 // clang-format on
-
-#define HG_HAS_FOUR_DOUBLES (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3)
 
 // Defined once, before the first instruction set.
 #ifndef HG_KERNELS_POINTWISE_WIDE_TABLE
 #define HG_KERNELS_POINTWISE_WIDE_TABLE
 namespace hg::kernels {
 
-struct WideBlocks {
-  Block in_f32 = nullptr, in_f64 = nullptr;
-};
 struct PointwiseWide {
   WideBlocks sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh;
-  WideBlocks exp, expm1, log, tanh, sigmoid, log1p, log2, log10, exp2, erfinv, erfc;
+  WideBlocks exp, expm1, log, tanh, sigmoid, log1p, log2, log10, exp2;
   WideBlocks sqrt, rsqrt, floor, ceil, trunc;
-  WideBlocks atan2, hypot, logaddexp, fmod, remainder, floor_divide;
+  WideBlocks atan2, hypot, pow, logaddexp, fmod, remainder, floor_divide;
 };
 
 }  // namespace hg::kernels
@@ -49,23 +41,8 @@ namespace {
 
 #if HG_HAS_FOUR_DOUBLES
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Wide = hn::ScalableTag<double>;
-using Narrow = hn::Rebind<float, Wide>;
-using V = hn::Vec<Wide>;
-using M = hn::Mask<Wide>;
-constexpr int kWide = static_cast<int>(hn::MaxLanes(Wide()));
 constexpr double kTurns = 30000;  // largest supported angle
 
-HWY_INLINE V number(double value) { return hn::Set(Wide(), value); }
-HWY_INLINE M is_within(V x, double limit) { return hn::Le(hn::Abs(x), number(limit)); }
-HWY_INLINE M is_any(V x) { return hn::Eq(hn::Xor(x, x), number(0)); }
-HWY_INLINE M is_above(V x, double limit) {
-  return hn::And(hn::Gt(x, number(limit)), hn::Le(x, number(0x1p127)));
-}
-// For a function with f(-0) = -0.
-HWY_INLINE V keep_zero(V x, V y) { return hn::IfThenElse(hn::Eq(x, number(0)), x, y); }
 // For x in f32: sin(x), or cos(x), from r = x - n pi for the nearest n, or n + 1/2. The first part
 // of pi has 33 bits, so n times it and the difference are exact. The polynomial was interpolated at
 // Chebyshev nodes: relative error below 4e-13.
@@ -93,32 +70,27 @@ HWY_INLINE V cosh_of(V x) {
   const V e = hn::Exp(Wide(), x);
   return hn::Mul(number(0.5), hn::Add(e, hn::Div(number(1), e)));
 }
-// As in M. Giles, Approximating the erfinv function, 2010: y times a polynomial of w = -log(1 -
-// y^2), or of its root if |y| is near 1. Interpolated at Chebyshev nodes: relative error below
-// 1e-10.
-HWY_INLINE V erfinv_of(V y) {
-  constexpr double kCentral[] = {
-      -2.12035651318190039e-11, 1.23028889731208042e-10, 8.32700082103081304e-10,
-      -1.08543970931123768e-8,  1.36914960151991517e-8,  4.78644824340027128e-7,
-      -3.41711523274501038e-6,  -4.99588144876005954e-6, 0.000218250649399950023,
-      -0.00125270808362228086,  -0.00417731781014003476, 0.246640276785267755,
-      1.50140935111079192};
-  constexpr double kTail[] = {
-      0.0000128356824275340341, -0.00001424192330583297,  -0.0000576508804068868709,
-      0.000162197783571776668,  -0.000122609335672985426, -0.000312743081192019253,
-      0.00131663519034886884,   -0.00271203623962091277,  0.00412138007549285695,
-      -0.00569671686562937124,  0.00746009109672527153,   1.00335611937949777,
-      2.93323167220867911};
-  static_assert(std::size(kCentral) == std::size(kTail));
-  const V one = number(1);
-  const V w = hn::Neg(hn::Log(Wide(), hn::Mul(hn::Sub(one, y), hn::Add(one, y))));
-  const M is_central = hn::Lt(w, number(5));
-  const V at =
-      hn::IfThenElse(is_central, hn::Sub(w, number(2.5)), hn::Sub(hn::Sqrt(w), number(3.1)));
-  V p = hn::IfThenElse(is_central, number(kCentral[0]), number(kTail[0]));
-  for (size_t i = 1; i < std::size(kCentral); ++i)
-    p = hn::MulAdd(p, at, hn::IfThenElse(is_central, number(kCentral[i]), number(kTail[i])));
-  return hn::Mul(p, y);
+// For x in f32: sine over cosine of r = x - n pi / 2, or minus cosine over sine for odd n.
+HWY_INLINE V tan_f32_of(V x) {
+  constexpr double kSine[] = {2.7173456841089953e-06, -0.000198392022122311, 0.00833332878245888,
+                              -0.16666666631591165, 0.9999999999956731};
+  constexpr double kCosine[] = {-2.717342984102282e-07, 2.4798928755323667e-05,
+                                -0.0013888880393776424, 0.04166666654391119,
+                                -0.49999999999351113,   0.9999999999999444};
+  const hn::RebindToUnsigned<Wide> du;
+  const V magic = number(0x1.8p52);
+  const V shifted = hn::MulAdd(x, number(0.63661977236758134308), magic);
+  const V n = hn::Sub(shifted, magic);
+  V r = hn::NegMulAdd(n, number(0x1.921fb544p+0), x);
+  r = hn::NegMulAdd(n, number(0x1.0b4611a626331p-34), r);
+  const V square = hn::Mul(r, r);
+  const V sine = hn::Mul(r, polynomial_of(square, kSine)), cosine = polynomial_of(square, kCosine);
+  const auto odd = hn::ShiftLeft<63>(hn::BitCast(du, shifted));
+  const M is_odd = hn::MaskFromVec(
+      hn::BitCast(Wide(), hn::BroadcastSignBit(hn::BitCast(hn::RebindToSigned<Wide>(), odd))));
+  const V above = hn::IfThenElse(is_odd, cosine, sine),
+          below = hn::IfThenElse(is_odd, sine, cosine);
+  return hn::Xor(near_quotient(above, below), hn::BitCast(Wide(), odd));
 }
 HWY_INLINE V sigmoid_of(V x) {
   return hn::Div(number(1), hn::Add(number(1), hn::Exp(Wide(), hn::Neg(x))));
@@ -133,46 +105,6 @@ HWY_INLINE V exp2_of(V x) {
   const V rest = hn::Sub(x, hn::Sub(shifted, magic));
   return hn::Mul(hn::Exp(Wide(), hn::Mul(rest, number(0.69314718055994530942))), power);
 }
-// As in M. Shepherd and J. Laframboise, Chebyshev Approximation of (1 + 2x) exp(x^2) erfc x, 1981,
-// with t = (x - 3) / (x + 3). Interpolated at Chebyshev nodes: relative error below 2e-12 for x
-// between 0 and 10.5.
-HWY_INLINE V erfc_of(V x) {
-  constexpr double kTerms[] = {
-      -4.9155595450490814e-06, -1.9721905792348963e-05, 8.829972231882012e-06,
-      0.00012683273014104914,  -0.00010630484879202045, -0.0007807883720990907,
-      0.0018887712092014448,   0.0025295976530741566,   -0.023770497857064882,
-      0.06830800714941208,     -0.11927366629821454,    0.1296451595289954,
-      -0.047562294237756944,   -0.1356211061342164,     1.2530080582690604};
-  const V size = hn::Abs(x), three = number(3);
-  const V t = hn::Div(hn::Sub(size, three), hn::Add(size, three));
-  V p = number(kTerms[0]);
-  for (size_t i = 1; i < std::size(kTerms); ++i) p = hn::MulAdd(p, t, number(kTerms[i]));
-  const V falling = hn::Exp(Wide(), hn::Neg(hn::Mul(x, x)));
-  const V y = hn::Div(hn::Mul(falling, p), hn::MulAdd(number(2), size, number(1)));
-  return hn::IfThenElse(hn::Lt(x, number(0)), hn::Sub(number(2), y), y);
-}
-
-// The functions of each op: takes(x...) tells whether `of` is valid, of(x...) computes vectors,
-// plain(x...) is used elsewhere.
-#define HG_WIDE(Name, valid, value, plain_value)     \
-  struct Name {                                      \
-    static HWY_INLINE M takes(V x) { return valid; } \
-    static HWY_INLINE V of(V x) { return value; }    \
-    template <class T>                               \
-    static T plain(T x) {                            \
-      return plain_value;                            \
-    }                                                \
-  }
-
-#else
-
-#define HG_WIDE(Name, valid, value, plain_value) \
-  struct Name {                                  \
-    template <class T>                           \
-    static T plain(T x) {                        \
-      return plain_value;                        \
-    }                                            \
-  }
 
 #endif
 
@@ -180,6 +112,7 @@ HG_WIDE(Sin, is_within(x, kTurns), keep_zero(x, hn::Sin(Wide(), x)), std::sin(x)
 HG_WIDE(SinF32, is_within(x, kTurns), sine_of<false>(x), std::sin(x));
 HG_WIDE(CosF32, is_within(x, kTurns), sine_of<true>(x), std::cos(x));
 HG_WIDE(Cos, is_within(x, kTurns), hn::Cos(Wide(), x), std::cos(x));
+HG_WIDE(TanF32, is_within(x, kTurns), tan_f32_of(x), std::tan(x));
 HG_WIDE(Tan, is_within(x, kTurns), keep_zero(x, tan_of(x)), std::tan(x));
 HG_WIDE(Asin, is_within(x, 1), keep_zero(x, hn::Asin(Wide(), x)), std::asin(x));
 HG_WIDE(Acos, is_within(x, 1), hn::Acos(Wide(), x), std::acos(x));
@@ -197,21 +130,12 @@ HG_WIDE(Rsqrt, is_any(x), hn::Div(number(1), hn::Sqrt(x)), 1 / std::sqrt(x));
 HG_WIDE(Floor, is_any(x), hn::Floor(x), std::floor(x));
 HG_WIDE(Ceil, is_any(x), hn::Ceil(x), std::ceil(x));
 HG_WIDE(Trunc, is_any(x), hn::Trunc(x), std::trunc(x));
-HG_WIDE(Erfc, is_within(x, 10.5), erfc_of(x), std::erfc(x));
 HG_WIDE(Cosh, is_within(x, 700), cosh_of(x), std::cosh(x));
 HG_WIDE(Exp, is_within(x, 700), hn::Exp(Wide(), x), std::exp(x));
 HG_WIDE(Expm1, is_within(x, 700), keep_zero(x, hn::Expm1(Wide(), x)), std::expm1(x));
 HG_WIDE(Log, is_above(x, 0x1p-1000), hn::Log(Wide(), x), std::log(x));
 HG_WIDE(Tanh, is_within(x, 300), keep_zero(x, hn::Tanh(Wide(), x)), std::tanh(x));
 HG_WIDE(Sigmoid, is_within(x, 700), sigmoid_of(x), 1 / (1 + std::exp(-x)));
-#undef HG_WIDE
-struct Erfinv {
-#if HG_HAS_FOUR_DOUBLES
-  static HWY_INLINE M takes(V x) { return hn::Lt(hn::Abs(x), number(1)); }
-  static HWY_INLINE V of(V x) { return erfinv_of(x); }
-#endif
-  static float plain(float x) { return static_cast<float>(erfinv(double{x})); }
-};
 struct Atan2 {
 #if HG_HAS_FOUR_DOUBLES
   static HWY_INLINE M takes(V y, V x) {
@@ -242,6 +166,20 @@ struct Hypot {
   static T plain(T a, T b) {
     return std::hypot(a, b);
   }
+};
+// In f32.
+struct Pow {
+#if HG_HAS_FOUR_DOUBLES
+  static HWY_INLINE M takes(V a, V b) {
+    const M is_normal = hn::And(is_above(a, 0x1p-126), is_within(b, 0x1p30));
+    return hn::And(is_normal, is_within(hn::Mul(b, near_log(a)), 690));
+  }
+  static HWY_INLINE V of(V a, V b) {
+    const V y = near_exp(hn::Mul(b, hn::Log(Wide(), a)));
+    return hn::IfThenElse(hn::Eq(b, number(2)), hn::Mul(a, a), y);  // as torch
+  }
+#endif
+  static float plain(float a, float b) { return b == 2 ? a * a : std::pow(a, b); }
 };
 struct LogAddExp {
 #if HG_HAS_FOUR_DOUBLES
@@ -328,85 +266,15 @@ struct FloorDivide {
   static T plain(T a, T b) { return floor_divide(a, b); }
 };
 
-#if HG_HAS_FOUR_DOUBLES
-
-template <class T>
-HWY_INLINE V read(const T* from) {
-  if constexpr (sizeof(T) == 8)
-    return hn::LoadU(Wide(), from);
-  else
-    return hn::PromoteTo(Wide(), hn::LoadU(Narrow(), from));
-}
-template <class T>
-HWY_INLINE V read(const T* from, int count) {
-  if (count == kWide) return read(from);
-  HWY_ALIGN T part[kWide] = {};
-  for (int i = 0; i < count; ++i) part[i] = from[i];
-  return read(part);
-}
-template <class T>
-HWY_INLINE void write(V y, T* to) {
-  if constexpr (sizeof(T) == 8)
-    hn::StoreU(y, Wide(), to);
-  else
-    hn::StoreU(hn::DemoteTo(Narrow(), y), Narrow(), to);
-}
-
-template <class F, class T, class... From>
-void compute(T* y, int64_t n, const From*... from) {
-  for (int64_t i = 0; i < n; i += kWide) {
-    const int count = static_cast<int>(n - i < kWide ? n - i : kWide);
-    const auto taken = F::takes(read(from + i, count)...);
-    const V result = F::of(read(from + i, count)...);
-    if (HWY_LIKELY(count == kWide && hn::AllTrue(Wide(), taken))) {
-      write(result, y + i);
-      continue;
-    }
-    HWY_ALIGN T values[kWide];
-    HWY_ALIGN double is_taken[kWide];
-    write(result, values);
-    hn::Store(hn::IfThenElseZero(taken, number(1)), Wide(), is_taken);
-    for (int k = 0; k < count; ++k)
-      y[i + k] = is_taken[k] != 0 ? values[k] : F::plain(from[i + k]...);
-  }
-}
-
-#else
-
-template <class F, class T, class... From>
-void compute(T* y, int64_t n, const From*... from) {
-  for (int64_t i = 0; i < n; ++i) y[i] = F::plain(from[i]...);
-}
-
-#endif
-
-template <class F, class T>
-void unary(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
-  compute<F>(static_cast<T*>(y), n, static_cast<const T*>(x[0]));
-}
-template <class F, class T>
-void binary(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
-  compute<F>(static_cast<T*>(y), n, static_cast<const T*>(x[0]), static_cast<const T*>(x[1]));
-}
-
-template <class F>
-constexpr WideBlocks both = {unary<F, float>, unary<F, double>};
-template <class F>
-constexpr WideBlocks only_f64 = {nullptr, unary<F, double>};  // f32: pointwise_simd
-template <class F>
-constexpr WideBlocks only_f32 = {unary<F, float>, nullptr};
-template <class F>
-constexpr WideBlocks of_two = {binary<F, float>, binary<F, double>};
-
 }  // namespace
 
 constexpr PointwiseWide kPointwiseWide = {
     .sin = {unary<SinF32, float>, unary<Sin, double>},
     .cos = {unary<CosF32, float>, unary<Cos, double>},
-    .tan = both<Tan>,
+    .tan = {unary<TanF32, float>, unary<Tan, double>},
     .asin = both<Asin>,
     .acos = both<Acos>,
-    .atan = both<Atan>,
+    .atan = only_f64<Atan>,
     .sinh = both<Sinh>,
     .cosh = both<Cosh>,
     .asinh = both<Asinh>,
@@ -420,9 +288,7 @@ constexpr PointwiseWide kPointwiseWide = {
     .log1p = both<Log1p>,
     .log2 = both<Log2>,
     .log10 = both<Log10>,
-    .exp2 = both<Exp2>,
-    .erfinv = only_f32<Erfinv>,
-    .erfc = only_f32<Erfc>,
+    .exp2 = only_f64<Exp2>,
     .sqrt = only_f64<Sqrt>,
     .rsqrt = only_f64<Rsqrt>,
     .floor = only_f64<Floor>,
@@ -430,6 +296,7 @@ constexpr PointwiseWide kPointwiseWide = {
     .trunc = only_f64<Trunc>,
     .atan2 = of_two<Atan2>,
     .hypot = of_two<Hypot>,
+    .pow = of_two_f32<Pow>,
     .logaddexp = of_two<LogAddExp>,
     .fmod = of_two<Fmod>,
     .remainder = of_two<Remainder>,
@@ -443,22 +310,10 @@ HWY_AFTER_NAMESPACE();
 namespace hg::kernels {
 namespace {
 
-template <WideBlocks PointwiseWide::*blocks>
-Block block_of(const PrepareContext& c) {
-  const WideBlocks& chosen = (*HG_SIMD_CHOOSE(kPointwiseWide)).*blocks;
-  const DType dtype = c.in(0).dtype;
-  if (dtype == f64) return chosen.in_f64;
-  return dtype == f32 || dtype == f16 || dtype == bf16 ? chosen.in_f32 : nullptr;
-}
+const PointwiseWide& table() { return *HG_SIMD_CHOOSE(kPointwiseWide); }
 template <WideBlocks PointwiseWide::*blocks>
 constexpr KernelDef row(std::string_view op) {
-  return {.op = op,
-          .name = "wide",
-          .accepts = [](const PrepareContext& c) { return block_of<blocks>(c) != nullptr; },
-          .prepare = [](PrepareContext& c) { return prepare_block(c, block_of<blocks>(c), {}); },
-          .run = &run_pointwise,
-          .strided = kAllStrided,
-          .in_programs = true};
+  return wide_row<table, blocks>(op);
 }
 
 constexpr KernelDef kKernels[] = {
@@ -482,8 +337,6 @@ constexpr KernelDef kKernels[] = {
     row<&PointwiseWide::log2>("log2"),
     row<&PointwiseWide::log10>("log10"),
     row<&PointwiseWide::exp2>("exp2"),
-    row<&PointwiseWide::erfinv>("erfinv"),
-    row<&PointwiseWide::erfc>("erfc"),
     row<&PointwiseWide::sqrt>("sqrt"),
     row<&PointwiseWide::rsqrt>("rsqrt"),
     row<&PointwiseWide::floor>("floor"),
@@ -491,6 +344,7 @@ constexpr KernelDef kKernels[] = {
     row<&PointwiseWide::trunc>("trunc"),
     row<&PointwiseWide::atan2>("atan2"),
     row<&PointwiseWide::hypot>("hypot"),
+    row<&PointwiseWide::pow>("pow"),
     row<&PointwiseWide::logaddexp>("logaddexp"),
     row<&PointwiseWide::fmod>("fmod"),
     row<&PointwiseWide::remainder>("remainder"),

@@ -35,7 +35,7 @@ std::vector<Sample> linalg() {
     s.push_back({"lu", {pair}});
     s.push_back({"lu", {{dtype, {2, 4}, 0, 0, tall}}});
     s.push_back({"lu", {{dtype, {4, 2}, 0, 0, tall}}});
-    for (const Sizes& shape : {Sizes{5, 3}, Sizes{2, 3, 5}, Sizes{1, 1}, Sizes{0, 0}, Sizes{7, 7}})
+    for (const Sizes& shape : {Sizes{5, 3}, Sizes{2, 3, 5}, Sizes{1, 1}, Sizes{0, 0}, Sizes{9, 9}})
       s.push_back({.op = "lu", .inputs = {{dtype, shape}}, .gradient = false});
     s.push_back({"matrix_exp", {a}, {}, dtype == f32 ? 1e-5 : 0});
     s.push_back({"matrix_exp", {pair}, {}, dtype == f32 ? 1e-5 : 0});
@@ -48,6 +48,16 @@ std::vector<Sample> linalg() {
     const SampleInput singular = {dtype, {3, 3}, 0, 0, {1, 2, 3, 4, 5, 6, 7, 8, 9}};
     s.push_back({.op = "det", .inputs = {{dtype, {0, 0}}}, .gradient = false});
     if (dtype == f64) s.push_back({"det", {singular}});
+    for (const char* op : {"det", "slogdet", "matrix_exp"})
+      s.push_back({.op = op, .inputs = {{dtype, {2, 9, 9}, -0.5, 0.5}}, .gradient = false});
+    std::vector<double> dominant;
+    for (int i = 0; i < 81; ++i) dominant.push_back(i % 10 == 0 ? 4 : (i * 7 % 13 - 6) * 0.1);
+    const SampleInput nine = {dtype, {9, 9}, 0, 0, dominant}, sides = {dtype, {9, 3}};
+    s.push_back({.op = "solve", .inputs = {nine, sides}, .gradient = false});
+    s.push_back({.op = "solve_triangular",
+                 .inputs = {nine, sides},
+                 .attrs = {{"upper", true}},
+                 .gradient = false});
     s.push_back({"slogdet", {a}});
     s.push_back({"slogdet", {{dtype, {3, 3}, 0, 0, negative}}});
     s.push_back({"slogdet", {pair}});
