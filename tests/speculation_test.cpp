@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "hg/batch_generator.h"
 #include "hg/generator.h"
 #include "lib/generate/lookup.h"
 #include "tests/must.h"
@@ -310,6 +312,71 @@ TEST(Speculation, DraftsForOtherTextsInBetween) {
       EXPECT_EQ(drafted.generation().sequences[k].ids, wanted.sequences[k].ids) << k;
     EXPECT_EQ(drafted.generation().accepted, drafted.generation().proposed);
   }
+}
+
+// Sequences of a running batch have options of their own: look-ups, two drafts, or none.
+TEST(Speculation, GivesTheSameTokensInRunningBatches) {
+  std::mt19937 random(21);
+  int64_t accepted = 0, rejected = 0;
+  for (const Form& form : {Form{}, Form{.table = true}, Form{.window = 9, .all_slide = false}}) {
+    Generator plain = generator_of(form), same = generator_of(form), other = generator_of(form);
+    BatchGenerator batch = must(BatchGenerator::create(decoder(form), 5, {.threads = 2}));
+    std::map<int64_t, GeneratedSequence> wanted;
+    int added = 0;
+    while (added < 40 || batch.running() > 0) {
+      while (added < 40 && batch.running() < batch.rows() && random() % 3 > 0) {
+        Ids prompt = random_ids(1 + random() % 20, random());
+        const Ids again = prompt;
+        if (random() % 3 > 0) prompt.insert(prompt.end(), again.begin(), again.end());
+        GenerateOptions options = {.max_tokens = 1 + static_cast<int64_t>(random() % 40)};
+        if (added % 2 == 1) options.sampler = {.temperature = 0.7f, .top_k = 9, .seed = random()};
+        if (added % 3 == 2) options.stop_ids = random_ids(3, random());
+        const uint32_t period = 1 + random() % 9;
+        if (added % 4 == 3)
+          options.on_logits = [period](int64_t, std::span<const int32_t> history,
+                                       std::span<float> logits) {
+            logits[history.size() % period] += 15;
+            return Status();
+          };
+        const GeneratedSequence alone = must(plain.generate({prompt}, options)).sequences[0];
+        const uint32_t kind = random() % 4;
+        if (kind == 0) options.lookup = 1 + static_cast<int64_t>(random() % 8);
+        if (kind == 1 || kind == 2) options.draft = kind == 1 ? &same : &other;
+        options.draft_tokens = 1 + static_cast<int64_t>(random() % 6);
+        wanted[must(batch.add(prompt, options))] = alone;
+        ++added;
+      }
+      ASSERT_TRUE(batch.step().ok());
+      for (const EndedSequence& ended : batch.ended()) {
+        EXPECT_TRUE(ended.status.ok());
+        EXPECT_EQ(ended.sequence.ids, wanted.at(ended.id).ids) << ended.id;
+        EXPECT_EQ(ended.sequence.finish, wanted.at(ended.id).finish) << ended.id;
+        accepted += ended.accepted;
+        rejected += ended.proposed - ended.accepted;
+        wanted.erase(ended.id);
+      }
+    }
+    EXPECT_TRUE(wanted.empty());
+  }
+  EXPECT_GT(accepted, 300);
+  EXPECT_GT(rejected, 100);
+}
+
+TEST(Speculation, RunningBatchesRefuseOtherModels) {
+  BatchGenerator batch = must(BatchGenerator::create(decoder({}), 2, {.threads = 1}));
+  Generator draft = generator_of(), unmasked = generator_of({.positions = false});
+  const auto refuses = [&](GenerateOptions options, Code code, std::string_view part) {
+    expect_refusal(batch.add({1}, std::move(options)).status(), code, part);
+    EXPECT_EQ(batch.running(), 0);
+  };
+  refuses({.lookup = -1}, Code::invalid_argument, "lookup is -1");
+  refuses({.lookup = 2, .draft = &draft}, Code::invalid_argument, "not by both");
+  refuses({.draft = &unmasked}, Code::unsupported,
+          "cannot draft for several sequences: the model lacks the input");
+  BatchGenerator last =
+      must(BatchGenerator::create(decoder({.last_only = true}), 2, {.threads = 1}));
+  expect_refusal(last.add({1}, {.lookup = 2}).status(), Code::unsupported,
+                 "'logits' is f32[b, 1, 61]");
 }
 
 TEST(Speculation, RefusesOtherModels) {

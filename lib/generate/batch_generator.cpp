@@ -12,6 +12,8 @@
 
 #include "lib/generate/choice.h"
 #include "lib/generate/decoder_session.h"
+#include "lib/generate/draft_rows.h"
+#include "lib/generate/lookup.h"
 #include "lib/generate/prompt_check.h"
 #include "lib/graph/border.h"
 
@@ -27,7 +29,15 @@ struct Row {
   std::vector<int32_t> history = {};
   std::unique_ptr<Constraint::State> state = {};
   EndedSequence result = {};
+  int64_t looks_up = 0;  // most tokens that the next look-up proposes
+
+  // Tokens that the sequence may still get.
+  int64_t left() const {
+    return std::min(options.max_tokens, kMostLeft) - std::ssize(result.sequence.ids);
+  }
 };
+
+using Proposals = std::vector<std::vector<int32_t>>;
 
 }  // namespace
 
@@ -47,7 +57,13 @@ struct BatchGenerator::Body {
   Status make_room();
   Status resize(int64_t count);
   Status shrink();
-  Status drop_columns();
+  Status drop_columns(int64_t proposed = 0);
+  int64_t longest() const;
+  int64_t most_columns() const;
+  Status check_speculation(const GenerateOptions& with) const;
+  Result<Proposals> propose(std::stop_token stop);
+  Status draft(Generator& with, int64_t columns, Proposals& proposed, std::stop_token stop);
+  int64_t choose(size_t row, const std::vector<int32_t>& proposed, int64_t most);
   Status step(std::stop_token stop);
   void end(Row& row);
 
@@ -87,8 +103,7 @@ Result<int64_t> BatchGenerator::Body::add(const std::vector<int32_t>& prompt, Ge
   HG_CHECK(with.num_beams == 1 && with.num_return_sequences == 1,
            "generate: a sequence of a batch has one answer, without beams; num_beams is ",
            with.num_beams, ", num_return_sequences ", with.num_return_sequences);
-  HG_CHECK(with.lookup == 0 && with.draft == nullptr,
-           "generate: a sequence of a batch is not speculative; use a Generator");
+  HG_TRY(check_speculation(with));
   HG_TRY_ASSIGN(const Sampler sampler, Sampler::create(with.sampler));
   if (running == static_cast<int64_t>(rows.size()))
     return Status(Code::busy, str_cat("generate: all ", uint64_t{rows.size()}, " rows are taken"));
@@ -99,7 +114,8 @@ Result<int64_t> BatchGenerator::Body::add(const std::vector<int32_t>& prompt, Ge
       std::find_if(rows.begin(), rows.end(), [](const Row& row) { return row.id < 0; });
   HG_TRY(runner->replace_row(static_cast<size_t>(free - rows.begin()), reader, 0, reader.past()));
   result.id = added++;
-  *free = Row{result.id, std::move(with), sampler, prompt, {}, std::move(result)};
+  const int64_t lookup = with.lookup;
+  *free = Row{result.id, std::move(with), sampler, prompt, {}, std::move(result), lookup};
   ++running;
   if (free->options.max_tokens == 0) end(*free);
   return added - 1;
@@ -156,20 +172,80 @@ Status BatchGenerator::Body::resize(int64_t count) {
   return {};
 }
 
-// Drops columns that belong to no sequence. Moving the others costs as much as reading them, so
-// this waits until at least half are free, or until there would be more columns than the longest
-// sequence can have: a model may have tables for that many.
-Status BatchGenerator::Body::drop_columns() {
-  int64_t longest = 0, most = 0;
-  for (const Row& row : rows) {
-    if (row.id < 0) continue;
-    longest = std::max(longest, static_cast<int64_t>(row.history.size()) - 1);
-    const int64_t left = row.options.max_tokens - std::ssize(row.result.sequence.ids);
-    most = std::max(most, std::ssize(row.history) - 1 + std::min(left, kMostLeft));
+// Columns that the longest sequence needs: its last token is not read.
+int64_t BatchGenerator::Body::longest() const {
+  int64_t most = 0;
+  for (const Row& row : rows)
+    if (row.id >= 0) most = std::max(most, std::ssize(row.history) - 1);
+  return most;
+}
+
+// Columns that a sequence can get: a model may have tables for no more.
+int64_t BatchGenerator::Body::most_columns() const {
+  int64_t most = 0;
+  for (const Row& row : rows)
+    if (row.id >= 0) most = std::max(most, std::ssize(row.history) - 1 + row.left());
+  return most;
+}
+
+// Drops columns that belong to no sequence, before a run with so many proposals. Moving the others
+// costs as much as reading them, so this waits until at least half are free, or until the run would
+// have more columns than a sequence can get.
+Status BatchGenerator::Body::drop_columns(int64_t proposed) {
+  const int64_t used = longest(), unused = runner->past() - used;
+  const bool is_full = runner->past() + proposed >= most_columns();
+  return unused > 0 && (unused >= used || is_full) ? runner->drop_columns(unused) : Status();
+}
+
+Status BatchGenerator::Body::check_speculation(const GenerateOptions& with) const {
+  HG_TRY(check_proposals(with));
+  if (with.lookup == 0 && with.draft == nullptr) return {};
+  HG_TRY(reader.check_speculation());
+  return with.draft == nullptr ? Status() : with.draft->check_draft(reader.vocabulary());
+}
+
+// Tokens that may follow each row, fewer than it may still get.
+Result<Proposals> BatchGenerator::Body::propose(std::stop_token stop) {
+  Proposals proposed(static_cast<size_t>(size));
+  const int64_t columns = most_columns(), fitting = columns - longest() - 1;
+  int64_t most = 0;
+  for (size_t i = 0; i < proposed.size(); ++i) {
+    Row& row = rows[i];
+    if (row.id < 0 || row.options.lookup == 0) continue;
+    proposed[i] =
+        looked_up(row.history, static_cast<size_t>(std::min(row.looks_up, row.left() - 1)));
+    most = std::max(most, std::ssize(proposed[i]));
   }
-  const int64_t unused = runner->past() - longest;
-  const bool is_full = runner->past() >= most;
-  return unused > 0 && (unused >= longest || is_full) ? runner->drop_columns(unused) : Status();
+  most = rounded_run(1 + std::min(most, fitting)) - 1;
+  for (std::vector<int32_t>& ids : proposed)
+    if (std::ssize(ids) > most) ids.resize(static_cast<size_t>(most));
+  std::vector<Generator*> drafts;
+  for (const Row& row : rows)
+    if (row.id >= 0 && row.options.draft != nullptr &&
+        std::find(drafts.begin(), drafts.end(), row.options.draft) == drafts.end())
+      drafts.push_back(row.options.draft);
+  for (Generator* const each : drafts) HG_TRY(draft(*each, columns, proposed, stop));
+  return proposed;
+}
+
+// Sets the proposals for the rows with this draft.
+Status BatchGenerator::Body::draft(Generator& with, int64_t columns, Proposals& proposed,
+                                   std::stop_token stop) {
+  static constexpr int32_t kUnused[] = {0};
+  if (const int64_t limit = with.position_limit(); limit > 0) columns = std::min(columns, limit);
+  std::vector<DraftText> texts(proposed.size(), DraftText{kUnused});
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const Row& row = rows[i];
+    if (row.id < 0 || row.options.draft != &with) continue;
+    const int64_t most =
+        std::min({row.options.draft_tokens, row.left() - 1, columns - longest() - 1});
+    texts[i] = {row.history, std::max(int64_t{0}, most), row.result.sequence.ids.size(),
+                &*row.sampler};
+  }
+  HG_TRY_ASSIGN(Proposals drafted, with.draft_rows(texts, columns, std::move(stop)));
+  for (size_t i = 0; i < texts.size(); ++i)
+    if (texts[i].most > 0) proposed[i] = std::move(drafted[i]);
+  return {};
 }
 
 void BatchGenerator::Body::end(Row& row) {
@@ -184,27 +260,59 @@ Status BatchGenerator::Body::step(std::stop_token stop) {
   ended.clear();
   if (running == 0) return {};
   HG_TRY(shrink());
-  HG_TRY(drop_columns());
+  HG_TRY_ASSIGN(const Proposals proposed, propose(stop));
+  int64_t most = 0;
+  for (const std::vector<int32_t>& ids : proposed) most = std::max(most, std::ssize(ids));
+  HG_TRY(drop_columns(most));
   for (size_t i = 0; i < static_cast<size_t>(size); ++i) {
-    const Row& row = rows[i];
-    runner->push(i, row.id < 0 ? 0 : row.history.back(),
-                 row.id < 0 ? 0 : static_cast<int64_t>(row.history.size()) - 1, false);
+    const bool is_free = rows[i].id < 0;
+    const int32_t last = is_free ? 0 : rows[i].history.back();
+    int64_t position = is_free ? 0 : std::ssize(rows[i].history) - 1;
+    runner->push(i, last, position, false);
+    for (const int32_t id : proposed[i]) runner->push(i, id, ++position, false);
+    for (int64_t k = std::ssize(proposed[i]); k < most; ++k) runner->push(i, last, position, true);
   }
+  runner->keep_logits(1 + most);
   if (Status ran = runner->run(std::move(stop)); !ran.ok()) {
     runner->discard_new();
     return ran;
   }
-  for (size_t i = 0; i < static_cast<size_t>(size); ++i) {
-    Row& row = rows[i];
-    if (row.id < 0) continue;
-    HG_TRY(runner->logits(i, logits));
-    const Result<bool> has_ended =
-        choose_token({row.id, 0}, *row.sampler, row.options, logits, row.history, row.state,
-                     row.result.sequence, tokens);
-    row.result.status = has_ended.status();
-    if (!has_ended.ok() || *has_ended) end(row);
+  std::vector<int64_t> kept(static_cast<size_t>(size), 0);
+  for (size_t i = 0; i < kept.size(); ++i)
+    if (rows[i].id >= 0) kept[i] = choose(i, proposed[i], most);
+  const int64_t all = *std::max_element(kept.begin(), kept.end());
+  for (size_t i = 0; i < kept.size(); ++i)
+    if (rows[i].id < 0) kept[i] = all;
+  return most > 0 ? runner->keep_new(kept, most) : Status();
+}
+
+// Chooses the tokens of a row after a run with `most` proposals for some row. Returns how many of
+// its own it keeps.
+int64_t BatchGenerator::Body::choose(size_t at, const std::vector<int32_t>& proposed,
+                                     int64_t most) {
+  Row& row = rows[at];
+  int64_t accepted = 0;
+  bool has_ended = false;
+  for (size_t i = 0; !has_ended && i <= proposed.size(); ++i) {
+    const size_t before = tokens.size();
+    Result<bool> chosen = false;
+    row.result.status = runner->logits(at, logits, most - static_cast<int64_t>(i));
+    if (row.result.status.ok()) {
+      chosen = choose_token({row.id, 0}, *row.sampler, row.options, logits, row.history, row.state,
+                            row.result.sequence, tokens);
+      row.result.status = chosen.status();
+    }
+    has_ended = !row.result.status.ok() || *chosen;
+    if (i == proposed.size() || tokens.size() == before || tokens.back().id != proposed[i]) break;
+    ++accepted;
   }
-  return {};
+  if (!proposed.empty()) {
+    row.result.proposed += std::ssize(proposed);
+    row.result.accepted += accepted;
+    adapt_lookup(row.looks_up, row.options.lookup, std::ssize(proposed), accepted);
+  }
+  if (has_ended) end(row);
+  return accepted;
 }
 
 BatchGenerator::BatchGenerator(std::unique_ptr<Body> body) : body_(std::move(body)) {}

@@ -64,7 +64,6 @@ Result<bool> DraftRows::resume(DecoderSession& decoder, std::span<const DraftTex
 Result<std::vector<std::vector<int32_t>>> DraftRows::propose(DecoderSession& decoder,
                                                              std::span<const DraftText> texts,
                                                              int64_t columns,
-                                                             const Sampler& sampler,
                                                              std::stop_token stop) {
   Rows proposed(texts.size()), text(texts.size());
   int64_t most = 0, longest = 0;
@@ -108,9 +107,10 @@ Result<std::vector<std::vector<int32_t>>> DraftRows::propose(DecoderSession& dec
     for (size_t row = 0; row < texts.size(); ++row) {
       if (i >= texts[row].most) continue;
       HG_TRY(decoder.logits(row, logits, i == 0 && continues ? time - fresh[row] : 0));
-      HG_TRY_ASSIGN(const int32_t id,
-                    sampler.choose(logits, text[row], texts[row].step + static_cast<uint64_t>(i),
-                                   static_cast<uint32_t>(row)));
+      HG_TRY_ASSIGN(
+          const int32_t id,
+          texts[row].sampler->choose(logits, text[row], texts[row].step + static_cast<uint64_t>(i),
+                                     texts[row].draws));
       proposed[row].push_back(id);
     }
     if (i == 0 && continues && least < time) HG_TRY(decoder.keep_new(fresh, time));

@@ -16,6 +16,8 @@ struct DraftText {
   std::span<const int32_t> ids;
   int64_t most = 0;   // tokens to propose; 0: the text has no row that can be continued later
   uint64_t step = 0;  // draws of the sampler for the first of them
+  const Sampler* sampler = nullptr;
+  uint32_t draws = 0;  // of the sampler's seed
 };
 
 // Remembers what the rows of a session have read. Each call drops the tokens that the texts no
@@ -27,8 +29,7 @@ class DraftRows {
   // Returns texts[row].most tokens for each row. `columns`: most positions that a run may have.
   Result<std::vector<std::vector<int32_t>>> propose(DecoderSession& decoder,
                                                     std::span<const DraftText> texts,
-                                                    int64_t columns, const Sampler& sampler,
-                                                    std::stop_token stop);
+                                                    int64_t columns, std::stop_token stop);
   // Call it when the session reads something else.
   void forget() { read_.clear(); }
 

@@ -34,6 +34,11 @@ Status log_softmax(std::span<float> logits) {
   return {};
 }
 
+Status check_same_vocabulary(int64_t draft, int64_t model) {
+  HG_CHECK(draft == model, "generate: the draft has ", draft, " tokens, the model ", model);
+  return {};
+}
+
 }  // namespace
 
 std::string_view to_string(Finish finish) { return finish == Finish::stop ? "stop" : "length"; }
@@ -48,7 +53,6 @@ struct Generator::Body {
   Result<std::vector<std::vector<int32_t>>> propose(std::stop_token stop);
   Result<std::vector<std::vector<int32_t>>> drafted(std::stop_token stop);
   std::vector<std::vector<int32_t>> look_up() const;
-  void adapt(size_t row, int64_t proposed, int64_t accepted);
   Status drop_rejected(std::span<const int64_t> accepted, int64_t proposed);
   Status drop_unused(int64_t proposed);
   int64_t left(size_t row) const;
@@ -189,7 +193,7 @@ Status Generator::Body::step(std::stop_token stop) {
     if (ids.empty()) continue;
     result.proposed += std::ssize(ids);
     result.accepted += accepted[row];
-    adapt(row, std::ssize(ids), accepted[row]);
+    adapt_lookup(looks_up[row], options.lookup, std::ssize(ids), accepted[row]);
   }
   if (most > 0) HG_TRY(drop_rejected(accepted, most));
   sampler = now;
@@ -197,11 +201,8 @@ Status Generator::Body::step(std::stop_token stop) {
 }
 
 Status Generator::Body::check_speculation(size_t sequences, const GenerateOptions& with) const {
-  HG_CHECK(with.lookup >= 0 && with.draft_tokens >= 1, "generate: lookup is ", with.lookup,
-           " and draft_tokens ", with.draft_tokens, ", expected at least 0 and 1");
+  HG_TRY(check_proposals(with));
   if (with.lookup == 0 && with.draft == nullptr) return {};
-  HG_CHECK(with.lookup == 0 || with.draft == nullptr,
-           "generate: tokens are proposed by lookup or by a draft, not by both");
   HG_CHECK(with.num_beams == 1, "generate: a beam search does not speculate; num_beams is ",
            with.num_beams);
   HG_TRY(decoder.check_speculation());
@@ -209,10 +210,9 @@ Status Generator::Body::check_speculation(size_t sequences, const GenerateOption
   if (with.draft == nullptr) return {};
   const Body& body = *with.draft->body_;
   HG_CHECK(&body != this, "generate: the draft is the generator itself");
-  HG_CHECK(body.decoder.vocabulary() == decoder.vocabulary(), "generate: the draft has ",
-           body.decoder.vocabulary(), " tokens, the model ", decoder.vocabulary());
-  return sequences > 1 ? DraftRows::check(body.decoder)
-                       : body.decoder.check_no_encoder("draft with");
+  if (sequences > 1) return with.draft->check_draft(decoder.vocabulary());
+  HG_TRY(check_same_vocabulary(body.decoder.vocabulary(), decoder.vocabulary()));
+  return body.decoder.check_no_encoder("draft with");
 }
 
 // Tokens that a row may still get after the next one.
@@ -263,13 +263,10 @@ Result<std::vector<std::vector<int32_t>>> Generator::Body::drafted(std::stop_tok
   for (size_t row = 0; row < history.size(); ++row) {
     const int64_t most =
         is_done[row] ? 0 : std::min({options.draft_tokens, left(row), columns - longest()});
-    texts.push_back({history[row], std::max(int64_t{0}, most), result.sequences[row].ids.size()});
+    texts.push_back({history[row], std::max(int64_t{0}, most), result.sequences[row].ids.size(),
+                     &*sampler, static_cast<uint32_t>(row)});
   }
-  DraftRows rows = std::exchange(draft.rows, {});
-  draft.discard();
-  HG_TRY_ASSIGN(proposed, rows.propose(draft.decoder, texts, columns, *sampler, std::move(stop)));
-  draft.rows = std::move(rows);
-  return proposed;
+  return options.draft->draft_rows(texts, columns, std::move(stop));
 }
 
 std::vector<std::vector<int32_t>> Generator::Body::look_up() const {
@@ -284,16 +281,6 @@ std::vector<std::vector<int32_t>> Generator::Body::look_up() const {
   for (std::vector<int32_t>& ids : found)
     if (std::ssize(ids) > most) ids.resize(static_cast<size_t>(most));
   return found;
-}
-
-// A run for tokens that are rejected costs time. Proposes fewer after a run that rejects all of
-// them, and more after one that accepts all.
-void Generator::Body::adapt(size_t row, int64_t proposed, int64_t accepted) {
-  int64_t& most = looks_up[row];
-  if (accepted == proposed)
-    most = std::min(options.lookup, 2 * most + 1);
-  else if (accepted == 0)
-    most = std::max<int64_t>(1, most / 2);
 }
 
 // Removes rejected tokens from the past.
@@ -510,6 +497,22 @@ Status Generator::change_sessions(std::function<Status(Session&)> change, uint64
     body_->discard();
     return {};
   });
+}
+
+Status Generator::check_draft(int64_t vocabulary) const {
+  HG_TRY(check_same_vocabulary(body_->decoder.vocabulary(), vocabulary));
+  return DraftRows::check(body_->decoder);
+}
+
+Result<std::vector<std::vector<int32_t>>> Generator::draft_rows(std::span<const DraftText> texts,
+                                                                int64_t columns,
+                                                                std::stop_token stop) {
+  DraftRows rows = std::exchange(body_->rows, {});
+  body_->discard();
+  HG_TRY_ASSIGN(std::vector<std::vector<int32_t>> proposed,
+                rows.propose(body_->decoder, texts, columns, std::move(stop)));
+  body_->rows = std::move(rows);
+  return proposed;
 }
 
 const Generation& Generator::generation() const { return body_->result; }

@@ -26,6 +26,15 @@ inline std::vector<int32_t> looked_up(std::span<const int32_t> text, size_t most
   return {};
 }
 
+// Sets how many tokens the next look-up proposes, at most `limit`. A run for tokens that are
+// rejected costs time: fewer follow a run that rejects all of them, more one that accepts all.
+inline void adapt_lookup(int64_t& most, int64_t limit, int64_t proposed, int64_t accepted) {
+  if (accepted == proposed)
+    most = std::min(limit, 2 * most + 1);
+  else if (accepted == 0)
+    most = std::max<int64_t>(1, most / 2);
+}
+
 // Rounds the tokens of a run down to 2^k or 3 * 2^k, so that few numbers of them occur: a session
 // plans each. Kernels for few rows take up to 8.
 inline int64_t rounded_run(int64_t tokens) {

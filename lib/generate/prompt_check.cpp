@@ -59,4 +59,12 @@ Status check_prompts(const DecoderSession& decoder, std::span<const std::vector<
   return {};
 }
 
+Status check_proposals(const GenerateOptions& options) {
+  HG_CHECK(options.lookup >= 0 && options.draft_tokens >= 1, "generate: lookup is ", options.lookup,
+           " and draft_tokens ", options.draft_tokens, ", expected at least 0 and 1");
+  HG_CHECK(options.lookup == 0 || options.draft == nullptr,
+           "generate: tokens are proposed by lookup or by a draft, not by both");
+  return {};
+}
+
 }  // namespace hg

@@ -17,4 +17,7 @@ Status check_text(const DecoderSession& decoder, std::span<const int32_t> ids,
 Status check_prompts(const DecoderSession& decoder, std::span<const std::vector<int32_t>> prompts,
                      const GenerateOptions& options);
 
+// Fails if the options of speculative decoding are outside their ranges.
+Status check_proposals(const GenerateOptions& options);
+
 }  // namespace hg

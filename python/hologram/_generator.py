@@ -250,12 +250,12 @@ class BatchGenerator:
     def add(self, prompt, *, on_logits=None, **options):
         """Reads a prompt and adds its sequence. Returns its id, which its tokens have as ``prompt``.
 
-        Options as ``Generator.stream``, without ``lookup``, ``draft`` and several answers. Fails if all rows are taken.
+        Options as ``Generator.stream``, without ``draft`` and several answers. Fails if all rows are taken.
         """
         return self._base.add_(prompt, options, on_logits)
 
     def step(self):
-        """Runs the model once. Returns the new Tokens, at most one per sequence."""
+        """Runs the model once. Returns the new Tokens, at most one per sequence, and several with ``lookup``."""
         tokens = self._base.step_()
         self._ended = []
         self._collect()

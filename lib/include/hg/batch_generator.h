@@ -21,10 +21,11 @@ namespace hg {
 
 // A sequence that has left the batch.
 struct EndedSequence {
-  int64_t id = 0;              // of add()
-  Status status = {};          // why it failed: on_logits, or Sampler::choose()
-  GeneratedSequence sequence;  // up to the failure
-  int64_t reused = 0;          // tokens of the prompt that add() did not read again
+  int64_t id = 0;                      // of add()
+  Status status = {};                  // why it failed: on_logits, or Sampler::choose()
+  GeneratedSequence sequence;          // up to the failure
+  int64_t reused = 0;                  // tokens of the prompt that add() did not read again
+  int64_t proposed = 0, accepted = 0;  // tokens of speculative decoding
 };
 
 // Generates with several sessions of a model, which share the weights: one reads prompts, another
@@ -49,13 +50,13 @@ class BatchGenerator {
   // `prompt`. The callbacks of `options` must live until it ends. With reuse_past, does not read
   // again what the prompt shares with the prompt before it.
   //
-  // Fails with busy if all rows are taken, with invalid_argument for beams, several answers and
-  // speculative decoding, and as Generator::begin() and Session::run() do. Other sequences are
+  // Fails with busy if all rows are taken, with invalid_argument for beams and several answers, and
+  // as Generator::begin() with several sequences and Session::run() do. Other sequences are
   // unaffected.
   Result<int64_t> add(const std::vector<int32_t>& prompt, GenerateOptions options = {},
                       std::stop_token stop = {});
-  // Runs the model once and returns the new tokens, at most one per sequence. Valid until the next
-  // call. If it fails, no sequence has changed.
+  // Runs the model once and returns the new tokens, at most one per sequence, and several with
+  // speculative decoding. Valid until the next call. If it fails, no sequence has changed.
   Result<std::span<const GeneratedToken>> step(std::stop_token stop = {});
   // The sequences that the last step() or later end() calls ended. Valid until the next step().
   std::span<const EndedSequence> ended() const;

@@ -122,6 +122,8 @@ struct Generation {
   int64_t proposed = 0, accepted = 0;        // tokens of speculative decoding
 };
 
+struct DraftText;
+
 // Whether the file has the entries `encode` and `decode`.
 bool is_encoder_decoder(const Model& model);
 
@@ -225,8 +227,13 @@ class Generator {
 
  private:
   struct Body;
+  friend class BatchGenerator;
   friend Status set_adapters(Generator& generator, std::span<const Model> adapters);
   Status change_sessions(std::function<Status(Session&)> change, uint64_t hash);
+  // As a draft for several texts (lib/generate/draft_rows.h).
+  Status check_draft(int64_t vocabulary) const;
+  Result<std::vector<std::vector<int32_t>>> draft_rows(std::span<const DraftText> texts,
+                                                       int64_t columns, std::stop_token stop);
   explicit Generator(std::unique_ptr<Body> body);
   std::unique_ptr<Body> body_;
 };
