@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <numeric>
 #include <string_view>
 
 #include "hg/generator.h"
@@ -116,6 +117,14 @@ Status DecoderSession::find_input(ValueId id) {
   const TensorType& type = model_.graph().value_info(id).type;
   if (past_suffix(name) || EncoderSession::gives(name)) return {};
   const bool is_mask = name == "attention_mask";
+  if (name == "cache_position") {
+    if (type.dtype != i64 || type.rank() != 1 ||
+        (type.shape[0].is_constant() && type.shape[0] != Dim(1)))
+      return unsupported("generate: the input '", name, "' is ", type,
+                         ", expected i64[time], where time is a symbol or 1");
+    columns_.value = id;
+    return {};
+  }
   if ((type.dtype != i64 && type.dtype != i32 && !(is_mask && type.dtype == boolean)) ||
       type.rank() != 2 || (type.shape[1].is_constant() && (is_mask || type.shape[1] != Dim(1))))
     return unsupported("generate: the input '", name, "' is ", type, ", expected i64[batch, ",
@@ -437,6 +446,12 @@ Status DecoderSession::run_part(int64_t from, int64_t to, std::stop_token stop) 
   HG_TRY(set_integers(ids_, from, to));
   HG_TRY(set_integers(mask_, 0, to));
   HG_TRY(set_integers(positions_, from, to));
+  if (columns_.value != kNoValue) {
+    HG_TRY_ASSIGN(columns_.data, TensorData::allocate(i64, {to - from}));
+    std::iota(columns_.data.tensor.as<int64_t>(), columns_.data.tensor.as<int64_t>() + (to - from),
+              from);
+    HG_TRY(session_->set_input("cache_position", columns_.data.tensor));
+  }
   if (types_.value != kNoValue) {
     const ValueInfo& info = model_.graph().value_info(types_.value);
     HG_TRY_ASSIGN(types_.data, TensorData::allocate(info.type.dtype, {batch_, to - from}));

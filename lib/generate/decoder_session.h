@@ -172,7 +172,8 @@ class DecoderSession {
   Model model_;  // with those of the last tokens
   SessionOptions options_;
   Integers ids_, mask_, positions_;
-  Integers types_;  // of text encoders; all are 0
+  Integers types_;    // of text encoders; all are 0
+  Integers columns_;  // cache_position: of the new tokens, for all rows
   DecoderOutput output_ = DecoderOutput::logits;
   std::string logits_;
   TensorType logits_type_;

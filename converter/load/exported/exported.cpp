@@ -16,6 +16,7 @@
 #include "converter/load/exported/archive.h"
 #include "converter/load/exported/graph.h"
 #include "converter/load/exported/guards.h"
+#include "converter/load/exported/leaves.h"
 #include "converter/load/exported/size_expression.h"
 #include "converter/load/exported/unused_numbers.h"
 #include "converter/load/exported/weights.h"
@@ -87,44 +88,6 @@ std::string model_name(const Archive& archive) {
                                           "); save one of them as a file of its own")};
 }
 
-// Appends the names of the tensors that forward returns in dicts, in output order, in the form used
-// for TorchScript's dicts. Other outputs have empty names.
-void name_leaves(const Json& spec, const std::string& name, std::vector<std::string>& names) {
-  if (spec.at("type").is_null()) {
-    names.push_back(name);
-    return;
-  }
-  const Json& children = spec.at("children_spec");
-  const std::string type = spec.at("type").get<std::string>();
-  Json keys;
-  if (type == "builtins.dict" || type == "collections.OrderedDict" ||
-      type == "collections.defaultdict") {
-    keys = Json::parse(spec.at("context").get<std::string>());
-    if (keys.is_object()) keys = keys.at("dict_context");
-  }
-  for (size_t k = 0; k < children.size(); ++k) {
-    const std::string prefix = name.empty() ? "" : name + "_";
-    if (k < keys.size())
-      name_leaves(children[k],
-                  prefix + (keys[k].is_string() ? keys[k].get<std::string>() : keys[k].dump()),
-                  names);
-    else
-      name_leaves(children[k], name.empty() ? "" : prefix + str_cat(static_cast<int64_t>(k)),
-                  names);
-  }
-}
-std::vector<std::string> output_names(const Json& graph_module) {
-  std::vector<std::string> names;
-  for (const Json& call : graph_module.value("module_call_graph", Json::array())) {
-    if (call.value("fqn", "-") != "" || !call.contains("signature")) continue;
-    const Json& signature = call.at("signature");
-    if (!signature.is_object() || !signature.contains("out_spec")) continue;
-    const Json spec = Json::parse(signature.at("out_spec").get<std::string>());
-    if (spec.is_array() && spec.size() == 2) name_leaves(spec[1], "", names);
-  }
-  return names;
-}
-
 class ProgramReader {
  public:
   ProgramReader(const Archive& archive, const std::string& model, ScriptProgram& program)
@@ -143,12 +106,15 @@ class ProgramReader {
     const Json& module = all_.at("graph_module");
     const Json& graph = module.at("graph");
     const Json& signature = module.at("signature");
+    leaves_ = leaves_of(module);
     read_ranges(all_.at("range_constraints"));
-    read_inputs(graph, signature.at("input_specs"));
+    read_inputs(graph, signature);
     list_sizes(graph);
-    read_guards();
+    read_guards(graph);
     graph_.read_nodes(graph, scope_, program_.body);
     read_outputs(graph, signature.at("output_specs"));
+    for (size_t i = 0; i < program_.inputs.size(); ++i)
+      if (!suffixes_[i].empty()) program_.inputs[i].name = "past_key_values" + suffixes_[i];
     drop_unused_numbers(program_.body);
   }
 
@@ -228,6 +194,7 @@ class ProgramReader {
     input.known = std::move(known);
     program_.inputs.push_back(std::move(input));
     program_.body.inputs.push_back(value.id);
+    suffixes_.emplace_back();
     scope_[name] = value;
     return program_.inputs.back();
   }
@@ -260,8 +227,10 @@ class ProgramReader {
     }
   }
 
-  void read_inputs(const Json& graph, const Json& specs) {
-    for (const Json& spec : specs) {
+  void read_inputs(const Json& graph, const Json& signature) {
+    const std::map<std::string, std::string> caches = cache_in_states(graph, signature);
+    std::vector<std::string> kept;  // states that a cache consists of
+    for (const Json& spec : signature.at("input_specs")) {
       const std::pair<std::string, const Json&> given = kind_of(spec);
       const std::string& kind = given.first;
       const Json& value = given.second;
@@ -269,6 +238,8 @@ class ProgramReader {
       const auto is = [&](const char* what) { return value.at(what).get<std::string>(); };
       if (kind == "parameter")
         scope_[name()] = state(is("parameter_name"), State::Kind::parameter);
+      else if ((kind == "buffer" || kind == "tensor_constant") && caches.contains(name()))
+        kept.push_back(name());
       else if (kind == "buffer")
         scope_[name()] = state(is("buffer_name"), State::Kind::buffer);
       else if (kind == "tensor_constant")
@@ -284,12 +255,70 @@ class ProgramReader {
             str_cat(archive_.label(), " takes an input of the kind '", kind,
                     "', which has no place in a .hgm file; keep tensors in the model only")};
     }
+    for (const std::string& value : kept) {
+      add_input(value, "Tensor", type_of(graph, value));
+      suffixes_.back() = caches.at(value);
+      kept_[suffixes_.back()] = scope_.at(value);
+    }
+    name_cache();
+  }
+
+  // Gives the inputs of a cache their suffixes, and joins equal sizes.
+  void name_cache() {
+    if (!leaves_.has_cache) return;
+    if (arguments_.size() != leaves_.inputs.size()) {
+      leaves_ = leaves_of(all_.at("graph_module"), false);
+      return;
+    }
+    for (size_t k = 0; k < arguments_.size(); ++k)
+      for (size_t i = 0; i < program_.inputs.size(); ++i)
+        if (program_.inputs[i].name == arguments_[k]) suffixes_[i] = leaves_.inputs[k].suffix;
+  }
+
+  // Whether runs can continue from the cache.
+  bool is_cache_usable(const Json& graph) {
+    const std::string nodes = graph.at("nodes").dump();
+    for (size_t k = 0; k < arguments_.size(); ++k) {
+      const Leaf& leaf = leaves_.inputs[k];
+      if (leaf.suffix.empty()) continue;
+      std::string trouble = leaf.trouble;
+      for (size_t i = 0; i < suffixes_.size(); ++i) {
+        const TensorType& type = *program_.inputs[i].known;
+        if (suffixes_[i] == leaf.suffix && leaf.is_past &&
+            (type.rank() != 4 || type.shape[2].symbol().empty()))
+          trouble = str_cat(" is ", type);
+      }
+      if (leaf.is_constant && nodes.find(str_cat("\"", arguments_[k], "\"")) != nodes.npos)
+        trouble = " has the size of its window as an input";
+      if (trouble.empty()) continue;
+      program_.notes.push_back(str_cat(
+          "layer ", leaf.suffix.substr(1, leaf.suffix.find('.', 1) - 1), " of the cache", trouble,
+          ", so no run can continue from another number of tokens than that of "
+          "the example; export keys and values whose length is a symbol, for sliding "
+          "windows with transformers' DynamoExporter"));
+      return false;
+    }
+    return true;
   }
 
   // Reads the ranges of the inputs' symbols, and the assumptions that tracing made about sizes and
   // numbers. PyTorch states for every open size that it is at least 2, but does not enforce it.
-  void read_guards() {
+  void read_guards(const Json& graph) {
     constexpr int64_t kSmallestOpen = 2;
+    std::vector<std::string> lines, in_symbols;
+    for (const Json& each : all_.value("guards_code", Json::array())) {
+      const std::string line = with_input_names(each.get<std::string>());
+      if (asks_for_one(line)) continue;
+      if (leaves_.has_cache) in_symbols.push_back(with_symbols(line).value_or(""));
+      lines.push_back(line);
+    }
+    if (leaves_.has_cache) {
+      join_sizes(program_, suffixes_, in_symbols);
+      if (!is_cache_usable(graph)) {
+        leaves_ = leaves_of(all_.at("graph_module"), false);
+        std::fill(suffixes_.begin(), suffixes_.end(), "");
+      }
+    }
     for (const SymbolRange& range : program_.ranges) {
       const KnownSize size = size_with(range.symbol);
       if (size.value.id < 0) continue;  // data decides it, and the graph asserts its range
@@ -307,10 +336,7 @@ class ProgramReader {
       if (range.smallest > kSmallestOpen) bound("_operator.ge", range.smallest);
       if (range.largest < INT64_MAX / size.times) bound("_operator.le", range.largest);
     }
-    for (const Json& each : all_.value("guards_code", Json::array())) {
-      const std::string line = with_input_names(each.get<std::string>());
-      if (!asks_for_one(line)) read_guard_line(line);
-    }
+    for (const std::string& line : lines) read_guard_line(line);
     graph_.set_origin({});
   }
 
@@ -354,10 +380,22 @@ class ProgramReader {
   // one pixel.
   bool asks_for_one(const std::string& line) const {
     constexpr std::string_view kEnd = " != 1";
+    if (!line.ends_with(kEnd)) return false;
+    const std::optional<std::string> left = with_symbols(line.substr(0, line.size() - kEnd.size()));
+    if (!left) return false;
+    try {
+      return sizes_.contains(str_cat(parse_size_expression(*left)));
+    } catch (const Refusal&) {
+      return false;
+    }
+  }
+
+  // Replaces L['x'].size()[1] by (s1). Returns nullopt if an input or a dim is not known.
+  std::optional<std::string> with_symbols(const std::string& line) const {
     constexpr size_t kLongest = 4096;  // std::regex uses stack for each character
-    if (!line.ends_with(kEnd) || line.size() > kLongest) return false;
+    if (line.size() > kLongest) return std::nullopt;
     static const std::regex kSize(R"(L((?:\[[^\]]*\]|\.\w+)+)\.size\(\)\[(\d)\])");
-    std::string left, rest = line.substr(0, line.size() - kEnd.size());
+    std::string left, rest = line;
     for (std::smatch match; std::regex_search(rest, match, kSize); rest = match.suffix()) {
       std::string name;
       for (const char c : match[1].str())
@@ -368,14 +406,10 @@ class ProgramReader {
       const auto input = std::find_if(program_.inputs.begin(), program_.inputs.end(),
                                       [&](const ScriptInput& each) { return each.name == name; });
       const size_t dim = static_cast<size_t>(match[2].str()[0] - '0');
-      if (input == program_.inputs.end() || dim >= input->known->shape.size()) return false;
+      if (input == program_.inputs.end() || dim >= input->known->shape.size()) return std::nullopt;
       left += match.prefix().str() + "(" + str_cat(input->known->shape[dim]) + ")";
     }
-    try {
-      return sizes_.contains(str_cat(parse_size_expression(left + rest)));
-    } catch (const Refusal&) {
-      return false;
-    }
+    return left + rest;
   }
 
   // Collects the sizes of all tensors of the program.
@@ -434,22 +468,59 @@ class ProgramReader {
       const auto& [kind, value] = kind_of(specs[i]);
       if (kind == "token") continue;
       const Value output = graph_.argument(outputs[i], scope_, program_.body);
-      if (kind == "buffer_mutation")
-        write_back(value.at("buffer_name").get<std::string>(), output);
-      else if (kind == "parameter_mutation")
+      const std::string buffer =
+          kind == "buffer_mutation" ? value.at("buffer_name").get<std::string>() : "";
+      if (const auto suffix = cache_suffix(buffer); suffix && kept_.contains(*suffix)) {
+        kept_[*suffix] = output;
+      } else if (kind == "buffer_mutation") {
+        write_back(buffer, output);
+      } else if (kind == "parameter_mutation") {
         write_back(value.at("parameter_name").get<std::string>(), output);
-      else if (kind == "user_input_mutation")
-        program_.notes.push_back(str_cat("the program writes to its input '",
-                                         value.at("user_input_name").get<std::string>(),
-                                         "', which a run of the file leaves as it is"));
-      else
+      } else if (kind == "user_input_mutation") {
+        const std::string input = value.at("user_input_name").get<std::string>();
+        if (!is_of_cache(input))
+          program_.notes.push_back(str_cat("the program writes to its input '", input,
+                                           "', which a run of the file leaves as it is"));
+      } else {
         results.push_back(output);
+      }
     }
-    const std::vector<std::string> names = output_names(all_.at("graph_module"));
-    for (size_t k = 0; k < results.size(); ++k)
-      program_.body.outputs.push_back(names.size() != results.size() || names[k].empty()
-                                          ? results[k].id
-                                          : named(names[k], results[k]).id);
+    for (size_t k = 0; k < results.size(); ++k) {
+      const bool has_name =
+          leaves_.outputs.size() == results.size() && !leaves_.outputs[k].name.empty();
+      if (has_name && is_constant_of_cache(leaves_.outputs[k].suffix, results[k])) continue;
+      program_.body.outputs.push_back(has_name ? named(leaves_.outputs[k].name, results[k]).id
+                                               : results[k].id);
+    }
+    for (const auto& [suffix, value] : kept_)
+      program_.body.outputs.push_back(named("present" + suffix, value).id);
+  }
+
+  bool is_of_cache(const std::string& input) const {
+    for (size_t i = 0; i < suffixes_.size(); ++i)
+      if (program_.inputs[i].name == input) return !suffixes_[i].empty();
+    return false;
+  }
+
+  // Removes an input of a cache that the program only returns, such as the size of a window.
+  bool is_constant_of_cache(const std::string& suffix, const Value& value) {
+    const auto at = std::find(suffixes_.begin(), suffixes_.end(), suffix);
+    if (suffix.empty() || at == suffixes_.end()) return false;
+    const auto index = at - suffixes_.begin();
+    if (program_.body.inputs[static_cast<size_t>(index) + 1] != value.id ||
+        is_used(value.id, program_.body))
+      return false;
+    suffixes_.erase(at);
+    program_.inputs.erase(program_.inputs.begin() + index);
+    program_.body.inputs.erase(program_.body.inputs.begin() + index + 1);
+    return true;
+  }
+  static bool is_used(ScriptId id, const ScriptBlock& block) {
+    return std::any_of(block.nodes.begin(), block.nodes.end(), [&](const ScriptNode& node) {
+      return std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end() ||
+             std::any_of(node.blocks.begin(), node.blocks.end(),
+                         [&](const ScriptBlock& inner) { return is_used(id, inner); });
+    });
   }
 
   Value named(const std::string& name, const Value& value) {
@@ -478,6 +549,9 @@ class ProgramReader {
   ExportedWeights weights_;
   ExportedGraph graph_;
   ExportedGraph::Scope scope_;
+  Leaves leaves_;
+  std::map<std::string, Value> kept_;   // the values of a cache in buffers, by their suffixes
+  std::vector<std::string> suffixes_;   // of the inputs that a cache consists of; or empty
   std::set<std::string> sizes_;         // of the program's tensors, in the text form of Dims
   std::vector<std::string> arguments_;  // of the module: the names of its inputs
   std::map<std::string, Value> states_;

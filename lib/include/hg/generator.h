@@ -134,6 +134,7 @@ bool is_encoder_decoder(const Model& model);
 // | input_ids, or any other name | i64[batch, time] | input |
 // | attention_mask | i64[batch, past + time] | optional input, 0 hides a position |
 // | position_ids | i64[batch, time] | optional input, positions of the ids |
+// | cache_position | i64[time] | optional input, indices of the ids |
 // | past_key_values.X, or past.X | floats [batch, heads, past, dim] | optional inputs, any X |
 // | present.X, or present_key_values.X | floats [batch, heads, past + time, dim] | per past |
 // | logits, or any other name | floats [batch, time or 1, vocabulary] | output |
