@@ -15,7 +15,6 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kFewRows = 8;
 constexpr int64_t kTileM = 240, kTileN = 128;
 
 // -- Levels in registers --------------------------------------------------------------------------
@@ -31,7 +30,7 @@ struct Rows : QuantizedLinear {
 };
 
 bool takes_rows(const PrepareContext& c) {
-  return c.precision() != Precision::i8 && x_rows(c) <= kFewRows && has_sizes(c);
+  return c.precision() != Precision::i8 && x_rows(c) <= low_bits_table().few_rows && has_sizes(c);
 }
 
 Status prepare_rows(PrepareContext& c) {

@@ -350,7 +350,8 @@ void widen(Stream stream, int64_t count, const int8_t* from, float scale, const 
 
 }  // namespace
 
-constexpr LowBitsTable kTable = {product<false>, product<true>, add_offsets, widen};
+constexpr int64_t kFewRows = HWY_TARGET == HWY_AVX3 ? 16 : 8;
+constexpr LowBitsTable kTable = {kFewRows, product<false>, product<true>, add_offsets, widen};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

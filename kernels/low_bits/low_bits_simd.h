@@ -65,6 +65,8 @@ int64_t scales_ahead(const LevelRows& w) {
 enum class Stream : uint8_t { bytes, low, high, pairs };
 
 struct LowBitsTable {
+  // Up to this many rows of x, bytes and nibbles take less time than products with widened levels.
+  int64_t few_rows = 0;
   // For each chunk of each segment, x has 16 floats (8 bits), or those of the low stream and then
   // of the high one, each transposed as 4 x 4. Beyond the segment are zeros.
   void (*bytes)(const LowBitsProduct& p) = nullptr;

@@ -36,7 +36,7 @@ inline void adapt_lookup(int64_t& most, int64_t limit, int64_t proposed, int64_t
 }
 
 // Rounds the tokens of a run down to 2^k or 3 * 2^k, so that few numbers of them occur: a session
-// plans each. Kernels for few rows take up to 8.
+// plans each. Kernels for few rows take up to 8, and 16 with AVX-512 and quantized weights.
 inline int64_t rounded_run(int64_t tokens) {
   int64_t rounded = 1;
   while (2 * rounded <= tokens) rounded *= 2;
