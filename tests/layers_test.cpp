@@ -52,7 +52,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
       "kernels/gemm", "kernels/integer"}},
     {"kernels", {"lib/table"}},
     {"kernels/simd", {"lib/platform"}},
-    {"kernels/reference", {"kernels/pointwise"}},
+    {"kernels/reference", {"kernels/pointwise", "lib/table"}},
     {"converter/core", {}},
     {"converter/memory", {"converter/core", "lib/graph"}},
     {"converter/rows", {"converter/core", "converter/memory", "lib/graph"}},

@@ -16,6 +16,7 @@
 #include "lib/graph/element.h"
 #include "lib/platform/instruction_set.h"
 #include "lib/quantize/rounding.h"
+#include "lib/table/cell.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
 
@@ -405,14 +406,19 @@ TEST(Quantize, RandomLayersAreThoseOfRoundedWeights) {
 }
 
 // Weights of files with zero points or minimums: random levels, scales and offsets, which a linear,
-// a matmul or an embedding reads. Up to 8 rows, 16 with AVX-512, have the bits of each row alone.
+// a matmul, an embedding or a recurrent layer reads. Up to 8 rows of products, 16 with AVX-512, have
+// the bits of each row alone.
 class WithOffsets : test::Chance {
  public:
   explicit WithOffsets(uint64_t seed) : Chance(seed) {}
 
   void run() {
-    kind_ = static_cast<int>(below(3));
-    const int64_t n = 1 + below(40), k = 1 + below(chance(70) ? 80 : 400);
+    kind_ = chance(10) ? 3 : static_cast<int>(below(3));
+    cell_ = static_cast<Cell>(below(4));
+    // Smaller recurrent weights are widened.
+    const int64_t least = cell_ == Cell::lstm ? 314 : cell_ == Cell::gru ? 363 : 628;
+    const int64_t k = kind_ == 3 ? least + below(40) : 1 + below(chance(70) ? 80 : 400);
+    const int64_t n = kind_ == 3 ? gate_count(cell_) * k : 1 + below(40);
     constexpr int64_t kGroups[] = {1, 16, 32, 64, 128};
     const int64_t group = chance(60) ? kGroups[below(5)] : chance(50) ? k : 1 + below(k);
     bits_ = chance(60) ? 4 : 8;
@@ -433,7 +439,7 @@ class WithOffsets : test::Chance {
         ASSERT_NEAR(got[i], exact[i], 1e-5 * static_cast<double>(k)) << model.graph().text();
       }
       const int64_t few_rows = isa >= Isa::avx512 ? 16 : 8;
-      if (kind_ == 2 || rows_ > few_rows || !any_rows_ || !reads_levels_) continue;
+      if (kind_ >= 2 || rows_ > few_rows || !any_rows_ || !reads_levels_) continue;
       const size_t width = got.size() / static_cast<size_t>(rows_);
       for (int64_t row = 0; row < rows_; ++row) {
         const std::vector<float> alone = answer(model, {.threads = 1}, row, 1);
@@ -445,6 +451,7 @@ class WithOffsets : test::Chance {
     limit_isa(best);
   }
   bool reads_levels() const { return reads_levels_; }
+  bool is_scan() const { return kind_ == 3; }
 
  private:
   Model build(int64_t n, int64_t k) {
@@ -454,11 +461,13 @@ class WithOffsets : test::Chance {
     const int most = bits_ == 8 ? 128 : 8;
     for (int64_t i = 0; i < blocks_.shape.count(); ++i)
       writer.put(i, static_cast<int>(below(2 * most)) - most);
+    // States must not grow from step to step.
+    const double weights = kind_ == 3 ? 10.0 / static_cast<double>(k) : 1;
     const auto numbers = [&](double size) {
       TensorData data = must(TensorData::allocate(f32, blocks_.scales()));
       for (int64_t i = 0; i < data.tensor.count(); ++i)
         data.tensor.as<float>()[i] =
-            static_cast<float>(static_cast<double>(below(2001) - 1000) / 1000 * size);
+            static_cast<float>(static_cast<double>(below(2001) - 1000) / 1000 * size * weights);
       return data;
     };
     const Value four = bits_ == 4 ? g.scalar(int64_t{4}, i8) : Value();
@@ -469,7 +478,19 @@ class WithOffsets : test::Chance {
                 offsets && chance(30) ? neg(offsets) : offsets, four, blocks_, bits_, f32);
     rows_ = 1 + below(chance(70) ? 9 : 17);
     any_rows_ = chance(40);
-    if (kind_ == 2) {
+    if (kind_ == 3) {
+      const Value gates = g.input("x", f32, {2, rows_, n}), bias = g.buffer("bias", values({n}));
+      const Value h0 = g.buffer("h0", values({rows_, k})), c0 = g.buffer("c0", values({rows_, k}));
+      const bool reverse = chance(50);
+      const Activation f = cell_ == Cell::tanh ? Activation::tanh : Activation::relu;
+      const Value b = chance(50) ? bias : Value();
+      RnnOutput y = cell_ == Cell::lstm  ? lstm_scan(gates, h0, c0, w, b, {}, reverse)
+                    : cell_ == Cell::gru ? gru_scan(gates, h0, w, b, reverse)
+                                         : rnn_scan(gates, h0, w, b, f, reverse);
+      g.output("y", y.y);
+      g.output("h", y.h);
+      if (cell_ == Cell::lstm) g.output("c", y.c);
+    } else if (kind_ == 2) {
       indices_ = n;
       g.output("y", embedding(w, g.input("x", i64, {rows_})));
     } else {
@@ -477,16 +498,24 @@ class WithOffsets : test::Chance {
       g.output("y", kind_ == 0 ? linear(x, w) : matmul(x, w));
     }
     EXPECT_TRUE(g.status().ok()) << g.status().message();
-    width_ = k;
+    width_ = kind_ == 3 ? n : k;
     return must(Model::from_graph(std::move(g)));
+  }
+  TensorData values(const Sizes& shape) {
+    TensorData data = must(TensorData::allocate(f32, shape));
+    for (int64_t i = 0; i < shape.count(); ++i)
+      set_element(data.tensor, i, static_cast<double>(below(65) - 32) / 32);
+    return data;
   }
   // For all rows of the input, or `count` of them.
   std::vector<float> answer(const Model& model, const SessionOptions& how, int64_t first = 0,
                             int64_t count = -1) {
     Session session = must(Session::create(model, how));
     Chance random(5);
-    TensorData x = must(TensorData::allocate(kind_ == 2 ? i64 : f32,
-                                             kind_ == 2 ? Sizes{rows_} : Sizes{rows_, width_}));
+    TensorData x =
+        must(TensorData::allocate(kind_ == 2 ? i64 : f32, kind_ == 2   ? Sizes{rows_}
+                                                          : kind_ == 3 ? Sizes{2, rows_, width_}
+                                                                       : Sizes{rows_, width_}));
     for (int64_t i = 0; i < x.tensor.count(); ++i)
       set_element(x.tensor, i,
                   kind_ == 2 ? static_cast<double>(random.below(indices_))
@@ -499,26 +528,34 @@ class WithOffsets : test::Chance {
     EXPECT_TRUE(session.set_input(0, rows).ok());
     must(session.run());
     for (const ProfileRow& row : session.profile())
-      reads_levels_ |= row.op == "quantized_linear" || row.op == "quantized_embedding";
-    const Tensor y = must(session.output(0));
-    return {y.as<float>(), y.as<float>() + y.count()};
+      reads_levels_ |= row.op == "quantized_linear" || row.op == "quantized_embedding" ||
+                       row.op == "quantized_scan";
+    std::vector<float> all;
+    for (int i = 0; i < std::ssize(model.graph().outputs()); ++i) {
+      const Tensor y = must(session.output(i));
+      all.insert(all.end(), y.as<float>(), y.as<float>() + y.count());
+    }
+    return all;
   }
 
-  int kind_ = 0, bits_ = 8;  // 0: linear, 1: matmul, 2: embedding
+  int kind_ = 0, bits_ = 8;  // 0: linear, 1: matmul, 2: embedding, 3: recurrent
+  Cell cell_ = Cell::lstm;
   Blocks blocks_;
   int64_t rows_ = 1, width_ = 1, indices_ = 1;
   bool any_rows_ = false, reads_levels_ = false;
 };
 
 TEST(Quantize, WeightsWithOffsetsAreReadAsLevels) {
-  int64_t read = 0, cases = 0;
+  int64_t read = 0, scans = 0, cases = 0;
   test::for_cases(500, [&](uint64_t i) {
     WithOffsets each(i);
     each.run();
     read += each.reads_levels();
+    scans += each.is_scan() && each.reads_levels();
     ++cases;
   });
   EXPECT_GT(read, cases / 3);
+  EXPECT_GT(scans, cases / 40);
 }
 
 }  // namespace

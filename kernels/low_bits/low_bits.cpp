@@ -19,60 +19,24 @@ constexpr int64_t kTileM = 240, kTileN = 128;
 
 // -- Levels in registers --------------------------------------------------------------------------
 
-struct Rows : QuantizedLinear {
-  explicit Rows(QuantizedLinear shared) : QuantizedLinear(std::move(shared)) {}
-
-  std::vector<Segment> segments;
-  std::vector<int32_t> columns;  // of x, for each position
-  int64_t x_at = 0;              // in the workspace
-
-  int64_t places() const { return static_cast<int64_t>(columns.size()); }
-};
-
 bool takes_rows(const PrepareContext& c) {
   return c.precision() != Precision::i8 && x_rows(c) <= low_bits_table().few_rows && has_sizes(c);
 }
 
 Status prepare_rows(PrepareContext& c) {
-  Rows g(quantized_linear(c));
-  g.segments = g.levels.segments();
-  g.columns = g.levels.columns_of(g.segments);
-  g.x_at = g.take(g.m * g.places() * 4);
-  if (c.has(kOffsets)) g.sums_at = g.take(g.m * g.levels.groups * 4);
+  ExactRows g(c, quantized_linear(c));
   c.set_workspace(g.workspace);
   c.make_state(std::move(g));
   return {};
 }
 
 void run_rows(const RunContext& c) noexcept {
-  const auto& g = c.state<Rows>();
+  const auto& g = c.state<ExactRows>();
   if (c.out(0).count() == 0) return;
-  const Levels& levels = g.levels;
-  const float* const x = c.in(kX).as<float>();
-  const int64_t row = g.places();
-  auto* const laid_out = reinterpret_cast<float*>(c.workspace<char>() + g.x_at);
-  for_rows_of_x(c, g, [&](int64_t i) {
-    const float* const from = x + i * levels.k;
-    float* to = laid_out + i * row;
-    for (const int32_t column : g.columns) *to++ = column < 0 ? 0 : from[column];
-    sum_groups(c, g, i, [&](int64_t k) { return from[k]; });
-  });
-  LowBitsProduct product;
-  product.w = level_rows(c, g);
-  product.w.segments = g.segments.data();
-  product.w.segment_count = static_cast<int64_t>(g.segments.size());
-  product.rows = g.m;
-  product.x = laid_out;
-  product.x_row = row;
-  product.y = c.out(0).as<float>();
-  product.y_row = levels.n;
-  const auto loop = levels.packing == Packing::bytes ? g.loops->bytes : g.loops->nibbles;
-  for_byte_rows(c, g, product.w, [&](int64_t first, int64_t last) {
-    LowBitsProduct part = product;
-    part.first = first;
-    part.last = last;
-    loop(part);
-  });
+  const LevelRows w = level_rows(c, g);
+  const LowBitsProduct product = exact_product(c, g, w, c.in(kX).as<float>(), c.out(0).as<float>());
+  multiply_rows(c, g, product,
+                [&](int64_t first, int64_t last) { finish_block(c, g, w, 0, g.m, first, last); });
 }
 
 // -- Widened tiles --------------------------------------------------------------------------------
@@ -248,36 +212,35 @@ void run_embedding(const RunContext& c) noexcept {
   });
 }
 
-constexpr uint32_t kStrided = 1u << kLevels | 1u << kScales | 1u << kOffsets;
 constexpr KernelDef kKernels[] = {
     {.op = "quantized_linear",
      .name = "rounded_gemv",
      .accepts = takes_rounded_rows,
      .prepare = prepare_rounded_rows,
      .run = run_rounded_rows,
-     .strided = kStrided},
+     .strided = kStridedWeight},
     {.op = "quantized_linear",
      .name = "rounded_gemm",
      .accepts = takes_rounded_tiles,
      .prepare = prepare_rounded_tiles,
      .run = run_rounded_tiles,
-     .strided = kStrided},
+     .strided = kStridedWeight},
     {.op = "quantized_linear",
      .name = "gemv",
      .accepts = takes_rows,
      .prepare = prepare_rows,
      .run = run_rows,
-     .strided = kStrided},
+     .strided = kStridedWeight},
     {.op = "quantized_linear",
      .name = "gemm",
      .prepare = prepare_tiles,
      .run = run_tiles,
-     .strided = kStrided},
+     .strided = kStridedWeight},
     {.op = "quantized_matmul",
      .name = "gemm",
      .prepare = prepare_matmul,
      .run = run_matmul,
-     .strided = kStrided},
+     .strided = kStridedWeight},
     {.op = "quantized_embedding",
      .name = "rows",
      .prepare = prepare_embedding,

@@ -2,6 +2,7 @@
 #include "kernels/low_bits/quantized_linear.h"
 
 #include <cstring>
+#include <utility>
 
 #include "kernels/element.h"
 
@@ -42,7 +43,8 @@ Copy copy_of(const PrepareContext& c, int input, int64_t& at) {
   return copy;
 }
 
-QuantizedLinear operands(PrepareContext& c, int64_t k, int64_t before) {
+// For m rows of k elements.
+QuantizedLinear operands(PrepareContext& c, int64_t m, int64_t k, int64_t before) {
   QuantizedLinear g;
   g.workspace = before;
   const Tensor &levels = c.in(kLevels), &scales = c.in(kScales);
@@ -52,7 +54,7 @@ QuantizedLinear operands(PrepareContext& c, int64_t k, int64_t before) {
   g.levels.group = c.attrs().integer("group");
   g.levels.groups = scales.shape[1];
   g.levels.byte_rows = levels.shape[0];
-  g.m = x_rows(c);
+  g.m = m;
   g.loops = &low_bits_table();
   g.table = &gemm_table();
   for (int i = 0; i < 3; ++i)
@@ -64,13 +66,18 @@ QuantizedLinear operands(PrepareContext& c, int64_t k, int64_t before) {
 }  // namespace
 
 QuantizedLinear quantized_linear(PrepareContext& c, int64_t before) {
-  QuantizedLinear g = operands(c, c.in(kX).shape[c.in(kX).rank() - 1], before);
+  QuantizedLinear g = operands(c, x_rows(c), c.in(kX).shape[c.in(kX).rank() - 1], before);
   g.activation = *parse_activation(c.attrs().string("activation"));
   return g;
 }
 
 QuantizedLinear quantized_matmul(PrepareContext& c, int64_t before) {
-  return operands(c, c.attrs().integer("width"), before);
+  return operands(c, x_rows(c), c.attrs().integer("width"), before);
+}
+
+QuantizedLinear quantized_scan_product(PrepareContext& c, int64_t before) {
+  const Tensor& state = c.in(kState);
+  return operands(c, state.shape[0], state.shape[1], before);
 }
 
 int64_t x_rows(const PrepareContext& c) {
@@ -112,26 +119,61 @@ Epilogue epilogue_at(const RunContext& c, const QuantizedLinear& g, int64_t row,
   return e;
 }
 
+void add_offsets(const RunContext& c, const QuantizedLinear& g, const LevelRows& w, float* y,
+                 int64_t row, int64_t rows, int64_t first, int64_t last) {
+  if (w.offsets == nullptr || first >= last) return;
+  const auto* const sums = reinterpret_cast<const float*>(c.workspace<char>() + g.sums_at);
+  g.loops->add_offsets({.offsets = w.offsets,
+                        .sums = sums + row * g.levels.groups,
+                        .rows = rows,
+                        .first = first,
+                        .last = last,
+                        .groups = g.levels.groups,
+                        .y = y,
+                        .y_row = g.levels.n});
+}
+
 void finish_block(const RunContext& c, const QuantizedLinear& g, const LevelRows& w, int64_t row,
                   int64_t rows, int64_t first, int64_t last) {
   if (first >= last) return;
   float* const y = c.out(0).as<float>() + row * g.levels.n;
-  const auto* const sums = reinterpret_cast<const float*>(c.workspace<char>() + g.sums_at);
-  if (w.offsets != nullptr)
-    g.loops->add_offsets({.offsets = w.offsets,
-                          .sums = sums + row * g.levels.groups,
-                          .rows = rows,
-                          .first = first,
-                          .last = last,
-                          .groups = g.levels.groups,
-                          .y = y,
-                          .y_row = g.levels.n});
+  add_offsets(c, g, w, y, row, rows, first, last);
   const Epilogue e = epilogue_at(c, g, row, first);
   if (!e.empty()) g.table->finish(rows, last - first, e, y + first, g.levels.n);
 }
 
 int64_t task_rows(const Levels& levels) {
   return std::max<int64_t>(4, ceil_div(kTaskBytes, 4 * std::max<int64_t>(1, levels.low())) * 4);
+}
+
+ExactRows::ExactRows(const PrepareContext& c, QuantizedLinear shared)
+    : QuantizedLinear(std::move(shared)) {
+  segments = levels.segments();
+  columns = levels.columns_of(segments);
+  x_at = take(m * places() * 4);
+  if (c.has(kOffsets)) sums_at = take(m * levels.groups * 4);
+}
+
+LowBitsProduct exact_product(const RunContext& c, const ExactRows& g, const LevelRows& w,
+                             const float* x, float* y) {
+  const int64_t row = g.places();
+  auto* const laid_out = reinterpret_cast<float*>(c.workspace<char>() + g.x_at);
+  for_rows_of_x(c, g, [&](int64_t i) {
+    const float* const from = x + i * g.levels.k;
+    float* to = laid_out + i * row;
+    for (const int32_t column : g.columns) *to++ = column < 0 ? 0 : from[column];
+    sum_groups(c, g, i, [&](int64_t k) { return from[k]; });
+  });
+  LowBitsProduct product;
+  product.w = w;
+  product.w.segments = g.segments.data();
+  product.w.segment_count = static_cast<int64_t>(g.segments.size());
+  product.rows = g.m;
+  product.x = laid_out;
+  product.x_row = row;
+  product.y = y;
+  product.y_row = g.levels.n;
+  return product;
 }
 
 }  // namespace hg::kernels

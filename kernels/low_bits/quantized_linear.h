@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all kernels of quantized_linear and quantized_matmul share: the operands, and the division
-// of the work.
+// What the kernels of products with 8- and 4-bit weights share: the operands, and the division of
+// the work.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,10 @@
 
 namespace hg::kernels {
 
-// Inputs of the op.
+// Inputs of the ops. Those of quantized_scan begin with the gates, and go on with kState.
 enum : int { kX, kLevels, kScales, kOffsets, kBias, kResidual };
+enum : int { kState = kBias, kScanBias, kCell };
+inline constexpr uint32_t kStridedWeight = 1u << kLevels | 1u << kScales | 1u << kOffsets;
 
 // Contiguous copies of inputs that are not: made once or, if they are not constant, in each run.
 struct Copy {
@@ -45,6 +47,8 @@ struct QuantizedLinear {
 QuantizedLinear quantized_linear(PrepareContext& c, int64_t before = 0);
 // The same for quantized_matmul, whose weight has `width` columns.
 QuantizedLinear quantized_matmul(PrepareContext& c, int64_t before);
+// The same for quantized_scan, without an activation: x is the state.
+QuantizedLinear quantized_scan_product(PrepareContext& c, int64_t before);
 // The number of rows of x.
 int64_t x_rows(const PrepareContext& c);
 // Whether columns can be counted in 32 bits.
@@ -55,6 +59,9 @@ LevelRows level_rows(const RunContext& c, const QuantizedLinear& g);
 
 // What is applied to the results from `column` on, in rows from `row` on.
 Epilogue epilogue_at(const RunContext& c, const QuantizedLinear& g, int64_t row, int64_t column);
+// Adds the products of the offsets to y, whose first row is `row`.
+void add_offsets(const RunContext& c, const QuantizedLinear& g, const LevelRows& w, float* y,
+                 int64_t row, int64_t rows, int64_t first, int64_t last);
 // Adds the products of the offsets, and applies the epilogue.
 void finish_block(const RunContext& c, const QuantizedLinear& g, const LevelRows& w, int64_t row,
                   int64_t rows, int64_t first, int64_t last);
@@ -76,16 +83,15 @@ void sum_groups(const RunContext& c, const QuantizedLinear& g, int64_t row, cons
   }
 }
 
-// Calls loop(first, last) for parts of the byte rows, and finishes their results.
-template <class Loop>
-void for_byte_rows(const RunContext& c, const QuantizedLinear& g, const LevelRows& w,
-                   const Loop& loop) {
-  const Levels& levels = g.levels;
+// Calls loop(first, last) for parts of the byte rows, and finish(first, last) for their results.
+template <class Loop, class Finish>
+void for_byte_rows(const RunContext& c, const Levels& levels, const Loop& loop,
+                   const Finish& finish) {
   c.parallel_for(levels.byte_rows, task_rows(levels), [&](int64_t begin, int64_t end) {
     loop(begin, end);
-    finish_block(c, g, w, 0, g.m, begin, end);
+    finish(begin, end);
     if (const int64_t half = levels.half_rows(); half > 0)
-      finish_block(c, g, w, 0, g.m, begin + half, std::min(end + half, levels.n));
+      finish(begin + half, std::min(end + half, levels.n));
   });
 }
 
@@ -96,6 +102,36 @@ void for_rows_of_x(const RunContext& c, const QuantizedLinear& g, const Row& row
                  [&](int64_t begin, int64_t end) {
                    for (int64_t i = begin; i < end; ++i) row(i);
                  });
+}
+
+// -- A few rows of x times levels that are unpacked in registers --------------------------------
+
+struct ExactRows : QuantizedLinear {
+  ExactRows(const PrepareContext& c, QuantizedLinear shared);
+
+  std::vector<Segment> segments;
+  std::vector<int32_t> columns;  // of x, for each position
+  int64_t x_at = 0;              // in the workspace
+
+  int64_t places() const { return static_cast<int64_t>(columns.size()); }
+};
+
+// Lays x out for the loops, and returns the product with the weight that writes to y.
+LowBitsProduct exact_product(const RunContext& c, const ExactRows& g, const LevelRows& w,
+                             const float* x, float* y);
+
+// Multiplies all rows of the weight, and calls finish(first, last) for the results.
+template <class Finish>
+void multiply_rows(const RunContext& c, const ExactRows& g, const LowBitsProduct& product,
+                   const Finish& finish) {
+  const auto loop = g.levels.packing == Packing::bytes ? g.loops->bytes : g.loops->nibbles;
+  const auto part = [&](int64_t first, int64_t last) {
+    LowBitsProduct p = product;
+    p.first = first;
+    p.last = last;
+    loop(p);
+  };
+  for_byte_rows(c, g.levels, part, finish);
 }
 
 }  // namespace hg::kernels

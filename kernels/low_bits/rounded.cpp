@@ -230,11 +230,14 @@ void run_rounded_rows(const RunContext& c) noexcept {
   product.y = c.out(0).as<float>();
   product.y_row = levels.n;
   const auto loop = levels.packing == Packing::bytes ? g.rounded->bytes : g.rounded->nibbles;
-  for_byte_rows(c, g, product.w, [&](int64_t first, int64_t last) {
+  const auto multiply = [&](int64_t first, int64_t last) {
     RoundedProduct part = product;
     part.first = first;
     part.last = last;
     loop(part);
+  };
+  for_byte_rows(c, levels, multiply, [&](int64_t first, int64_t last) {
+    finish_block(c, g, product.w, 0, g.m, first, last);
   });
 }
 

@@ -153,17 +153,46 @@ void step_of(const RnnStep& s, int64_t first_block, int64_t end_block) {
   }
 }
 
-void step(Cell cell, const RnnStep& s, int64_t first_block, int64_t end_block) {
+template <Cell kCell>
+void step_of_products_of(const RnnStep& s, const float* products, int64_t first_block,
+                         int64_t end_block) {
+  constexpr int kGates = gate_count(kCell);
+  const D d;
+  const int64_t end = std::min(s.hidden, end_block * kUnits);
+  for (int64_t row = 0; row < s.batch; ++row, products += kGates * s.hidden)
+    for (int64_t unit = first_block * kUnits; unit < end; unit += kLanes) {
+      const int valid = static_cast<int>(std::min<int64_t>(kLanes, s.hidden - unit));
+      V parts[kGates];
+#pragma GCC unroll 4
+      for (int g = 0; g < kGates; ++g)
+        parts[g] = load_part(d, products + g * s.hidden + unit, valid);
+      advance_units<kCell>(s, unit, row, parts);
+    }
+}
+
+// Calls body.operator()<cell>().
+template <class Body>
+void for_cell(Cell cell, const Body& body) {
   switch (cell) {
     case Cell::lstm:
-      return step_of<Cell::lstm>(s, first_block, end_block);
+      return body.template operator()<Cell::lstm>();
     case Cell::gru:
-      return step_of<Cell::gru>(s, first_block, end_block);
+      return body.template operator()<Cell::gru>();
     case Cell::tanh:
-      return step_of<Cell::tanh>(s, first_block, end_block);
+      return body.template operator()<Cell::tanh>();
     case Cell::relu:
-      return step_of<Cell::relu>(s, first_block, end_block);
+      return body.template operator()<Cell::relu>();
   }
+}
+
+void step(Cell cell, const RnnStep& s, int64_t first_block, int64_t end_block) {
+  for_cell(cell, [&]<Cell kCell>() { step_of<kCell>(s, first_block, end_block); });
+}
+
+void step_of_products(Cell cell, const RnnStep& s, const float* products, int64_t first_block,
+                      int64_t end_block) {
+  for_cell(cell,
+           [&]<Cell kCell>() { step_of_products_of<kCell>(s, products, first_block, end_block); });
 }
 
 // Calls body(first, valid) for each vector of units.
@@ -252,7 +281,7 @@ void back(Cell cell, const RnnBack& b) {
   plain_back(b, cell == Cell::relu);
 }
 
-constexpr RnnTable kTable = {kUnits, pack, step, advance_cell, back};
+constexpr RnnTable kTable = {kUnits, pack, step, step_of_products, advance_cell, back};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -5,14 +5,13 @@
 
 #include <cstdint>
 
-namespace hg::kernels {
+#include "lib/table/cell.h"
 
-enum class Cell : uint8_t { lstm, gru, tanh, relu };
-constexpr int gate_count(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
+namespace hg::kernels {
 
 struct RnnStep {
   int64_t batch = 0, hidden = 0;
-  const float* packed = nullptr;  // weights in the layout of pack()
+  const float* packed = nullptr;  // weights in the layout of pack(); unused with products
   const float* gates = nullptr;   // of the input, [batch, gates hidden]
   const float* bias = nullptr;    // of the recurrent products, [gates hidden], or null
   const float* before = nullptr;  // states, [batch, hidden]
@@ -43,6 +42,9 @@ struct RnnTable {
   // missing units: (hidden rounded up to blocks) times gates hidden, in floats.
   void (*pack)(Cell cell, int64_t hidden, const float* weight, float* to) = nullptr;
   void (*step)(Cell cell, const RnnStep& step, int64_t first_block, int64_t end_block) = nullptr;
+  // The same with the recurrent products, [batch, gates hidden], without `bias`.
+  void (*step_of_products)(Cell cell, const RnnStep& step, const float* products,
+                           int64_t first_block, int64_t end_block) = nullptr;
   // lstm, one sample: the activated gates, which may overwrite the gates, and the cell after the
   // step.
   void (*advance_cell)(int64_t hidden, const float* gates, const float* before, float* active,

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "kernels/pointwise/activation.h"
-#include "kernels/reference/reference.h"
+#include "kernels/reference/rnn.h"
 
 namespace hg::reference::rows {
 namespace {
@@ -68,9 +68,25 @@ void quantized_embedding_run(const Call& c) {
   }
 }
 
+void quantized_scan_run(const Call& c) {
+  const int64_t k = c.in[4].shape[1], group = c.attrs.integer("group");
+  Array weight = {.dtype = f32, .shape = {c.in[2].shape[0], k}, .values = {}};
+  for (int64_t at = 0; at < weight.count(); ++at)
+    weight.values.push_back(weight_at(c, 1, group, k, at / k, at % k));
+  scan({.cell = *parse_cell(c.attrs.string("cell")),
+        .gates = c.in[0],
+        .h0 = c.in[4],
+        .weight = weight,
+        .c0 = given(c, 6) ? &c.in[6] : nullptr,
+        .bias = given(c, 5) ? &c.in[5] : nullptr,
+        .reverse = c.attrs.flag("reverse")},
+       c.out);
+}
+
 constexpr Row kRows[] = {{"quantized_linear", quantized_linear_run},
                          {"quantized_matmul", quantized_matmul_run},
-                         {"quantized_embedding", quantized_embedding_run}};
+                         {"quantized_embedding", quantized_embedding_run},
+                         {"quantized_scan", quantized_scan_run}};
 
 }  // namespace
 

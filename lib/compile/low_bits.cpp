@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets products and embeddings read the levels of a quantized weight. Removes the nodes that
-// hg::quantize writes to widen it (lib/quantize/rounding.h), if no other node reads the widened
-// weight.
+// Lets products, recurrent layers and embeddings read the levels of a quantized weight. Removes the
+// nodes that hg::quantize writes to widen it (lib/quantize/rounding.h), if no other node reads the
+// widened weight.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -26,6 +26,11 @@ struct Quantized {
 };
 
 constexpr bool kHoldsMatmul = holds_op("quantized_matmul");
+constexpr bool kHoldsScan = holds_op("quantized_scan");
+
+// Elements of a recurrent weight from which on levels are faster than floats: these no longer stay
+// in the second-level cache from step to step.
+constexpr int64_t kLeastRecurrent = 3 << 17;
 
 // How a node reads the weight: which dim its scales are along, and whether it sums over the other.
 struct Use {
@@ -60,8 +65,7 @@ class Reader {
     HG_TRY(rewrite(graph_, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
       const auto product = products_.find(node.outputs[0]);
       if (product == products_.end()) return std::optional<std::vector<Value>>();
-      return std::optional(
-          std::vector<Value>{replaced(Node(node), product->second.first, product->second.second)});
+      return std::optional(replaced(Node(node), product->second.first, product->second.second));
     }));
     HG_TRY(graph_.status());
     remove_dead_nodes(graph_);
@@ -230,6 +234,14 @@ class Reader {
   // One per element of a dim, or one for all.
   static bool spans(int64_t scales, int64_t size) { return scales == size || scales == 1; }
 
+  // The input of a recurrent layer without projection that is its recurrent weight, or -1.
+  static int recurrent_weight(const Node& node) {
+    if constexpr (!kHoldsScan) return -1;
+    if (node.op->name() == "lstm_scan")
+      return node.inputs.size() > 5 && node.inputs[5] != kNoValue ? -1 : 3;
+    return node.op->name() == "gru_scan" || node.op->name() == "rnn_scan" ? 2 : -1;
+  }
+
   // The products and embeddings that read a widened weight; false if another node reads it.
   bool collect(const Quantized& q, ValueId id, bool turned, std::map<size_t, Use>& readers) const {
     if (kept_.contains(id)) return false;
@@ -245,6 +257,11 @@ class Reader {
       if (rows_of(node) && i == 0) {
         if (turned || !fits(q, 1)) return false;
         readers[n] = {};
+        continue;
+      }
+      if (static_cast<int>(i) == recurrent_weight(node)) {
+        if (q.shape[0] * q.shape[1] < kLeastRecurrent || !fits(q, turned ? 0 : 1)) return false;
+        readers[n] = {turned ? 0 : 1};
         continue;
       }
       const bool is_linear = node.op->name() == "linear";
@@ -282,7 +299,7 @@ class Reader {
            (q.split == along || q.scales_shape[along] == 1);
   }
 
-  Value replaced(const Node& node, const Quantized& q, const Use& use) {
+  std::vector<Value> replaced(const Node& node, const Quantized& q, const Use& use) {
     const int along = use.along;
     const bool turned = along == 0;
     graph_.set_origin(node.origin);
@@ -310,13 +327,31 @@ class Reader {
     NamedAttrs attrs = {{"packing", std::string(to_string(packing))}, {"group", group}};
     if (rows_of(node)) {
       attrs.push_back({"width", k});
-      return graph_.call("quantized_embedding",
-                         {levels, scales, graph_.value(node.inputs[1]), offsets}, attrs);
+      return {graph_.call("quantized_embedding",
+                          {levels, scales, graph_.value(node.inputs[1]), offsets}, attrs)};
     }
     if (use.sums_other) {
       attrs.push_back({"width", k});
-      return graph_.call("quantized_matmul",
-                         {graph_.value(node.inputs[0]), levels, scales, offsets}, attrs);
+      return {graph_.call("quantized_matmul",
+                          {graph_.value(node.inputs[0]), levels, scales, offsets}, attrs)};
+    }
+    if (const int weight = recurrent_weight(node); weight > 0) {
+      const AttrReader read(node.op, node.attrs);
+      const size_t bias = static_cast<size_t>(weight) + 1;
+      const std::string cell = node.op->name() == "lstm_scan"  ? "lstm"
+                               : node.op->name() == "gru_scan" ? "gru"
+                                                               : read.string("nonlinearity");
+      attrs.insert(attrs.end(), {{"cell", cell}, {"reverse", read.flag("reverse")}});
+      std::vector<Value> all = graph_.calls(
+          "quantized_scan",
+          {graph_.value(node.inputs[0]), levels, scales, offsets, graph_.value(node.inputs[1]),
+           bias < node.inputs.size() && node.inputs[bias] != kNoValue
+               ? graph_.value(node.inputs[bias])
+               : Value(),
+           cell == "lstm" ? graph_.value(node.inputs[2]) : Value()},
+          attrs);
+      all.resize(node.outputs.size());
+      return all;
     }
     const bool is_linear = node.op->name() == "linear";
     const auto input = [&](size_t i) {
@@ -326,9 +361,9 @@ class Reader {
     };
     if (is_linear)
       attrs.push_back({"activation", AttrReader(node.op, node.attrs).string("activation")});
-    return graph_.call("quantized_linear",
-                       {graph_.value(node.inputs[0]), levels, scales, offsets, input(2), input(3)},
-                       attrs);
+    return {graph_.call("quantized_linear",
+                        {graph_.value(node.inputs[0]), levels, scales, offsets, input(2), input(3)},
+                        attrs)};
   }
 
   Graph& graph_;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with 8- or 4-bit weights [n, k] that sum over k or, in gradients, over n; and rows of
-// such weights. A weight is level * scale + offset.
+// Products with 8- or 4-bit weights [n, k] that sum over k or, in gradients, over n; recurrent
+// layers with such a weight; and rows of one. A weight is level * scale + offset.
 // Levels are signed. `group` neighbors along k share a scale and an offset. The offset of a weight
 // with a zero point is -zero_point * scale.
 #include "hg/op.h"
 #include "lib/graph/internal_op.h"
 #include "lib/ops/fused.h"
 #include "lib/ops/terms.h"
+#include "lib/table/cell.h"
 #include "lib/table/packing.h"
 #include "lib/table/rows.h"
 
@@ -155,6 +156,60 @@ Status quantized_embedding_expand(ExpandContext& c) {
   return {};
 }
 
+// gates: [time, batch, count * hidden], a weight [count * hidden, hidden], offsets: as scales, h0:
+// [batch, hidden], bias: [count * hidden], c0: as h0, of lstm; y: [time, batch, hidden]; h, c: as
+// h0; c of other cells: [0]
+Status quantized_scan_infer(InferContext& c) {
+  const TensorType &gates = c.in(0), &scales = c.in(2), &h0 = c.in(4);
+  const std::optional<Cell> cell = parse_cell(c.attrs().string("cell"));
+  if (!cell) return c.fail("cell is '", c.attrs().string("cell"), "'");
+  if (gates.dtype != f32 || gates.rank() != 3 || h0.dtype != f32 || h0.rank() != 2)
+    return c.fail("gates must be f32[time, batch, gates] and h0 f32[batch, hidden], but are ",
+                  gates, " and ", h0);
+  HG_TRY(check_weight(c, c.in(1), scales, h0.shape[1]));
+  HG_TRY(check_offsets(c, 3, scales));
+  const Dim width = h0.shape[1] * gate_count(*cell);
+  if (!c.require_equal(gates.shape[1], h0.shape[0]) || !c.require_equal(gates.shape[2], width) ||
+      !c.require_equal(scales.shape[0], width))
+    return c.fail("sizes do not fit: gates are ", gates.shape, ", scales ", scales.shape,
+                  ", h0 is ", h0.shape);
+  if (given(c, 5) && (c.in(5).rank() != 1 || !c.require_equal(c.in(5), {f32, {width}})))
+    return c.fail("bias must be f32[", width, "], but is ", c.in(5));
+  const bool is_lstm = *cell == Cell::lstm;
+  if (given(c, 6) != is_lstm)
+    return c.fail("c0 is ", is_lstm ? "missing" : "given", ", but the cell is '",
+                  c.attrs().string("cell"), "'");
+  if (is_lstm && (c.in(6).rank() != 2 || !c.require_equal(c.in(6), h0)))
+    return c.fail("c0 must be ", h0, ", but is ", c.in(6));
+  c.out(0) = {f32, {gates.shape[0], gates.shape[1], h0.shape[1]}};
+  c.out(1) = h0;
+  c.out(2) = is_lstm ? h0 : TensorType{f32, {0}};
+  return {};
+}
+
+Status quantized_scan_expand(ExpandContext& c) {
+  Graph& g = c.graph();
+  const Value gates = c.in(0), h0 = c.in(4), bias = input_or_none(c, 5);
+  const std::string cell = c.attrs().string("cell");
+  const Value weight = widened(c, c.in(1), c.in(2), input_or_none(c, 3), h0.dim(1));
+  NamedAttrs attrs = {{"reverse", c.attrs().flag("reverse")}};
+  if (cell == "lstm") {
+    const std::vector<Value> all = g.calls("lstm_scan", {gates, h0, c.in(6), weight, bias}, attrs);
+    for (int i = 0; i < std::ssize(all); ++i) c.set_out(i, all[static_cast<size_t>(i)]);
+    return {};
+  }
+  if (cell != "gru") attrs.push_back({"nonlinearity", cell});
+  const std::vector<Value> all =
+      g.calls(cell == "gru" ? "gru_scan" : "rnn_scan", {gates, h0, weight, bias}, attrs);
+  for (int i = 0; i < std::ssize(all); ++i) c.set_out(i, all[static_cast<size_t>(i)]);
+  c.set_out(2, term::expand(g.scalar(0.0, f32), {Dim(0)}));
+  return {};
+}
+
+double quantized_scan_flops(std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
+  return 2.0 * static_cast<double>(in[0].count()) * static_cast<double>(in[4].back());
+}
+
 constexpr OpDef kOps[] = {
     {.signature = "quantized_linear(x, levels, scales, offsets?, bias?, residual?, packing: str, "
                   "group: int, activation: str = \"none\") -> y",
@@ -173,6 +228,12 @@ constexpr OpDef kOps[] = {
      .infer = quantized_embedding_infer,
      .expand = quantized_embedding_expand,
      .traits = kInternal},
+    {.signature = "quantized_scan(gates, levels, scales, offsets?, h0, bias?, c0?, cell: str, "
+                  "packing: str, group: int, reverse: bool = false) -> y, h, c",
+     .infer = quantized_scan_infer,
+     .expand = quantized_scan_expand,
+     .traits = kInternal | kScan,
+     .flops = quantized_scan_flops},
 };
 
 }  // namespace

@@ -186,6 +186,13 @@ constexpr Case kCases[] = {
                      {in.add({5, 34}, i8), in.x({5, 3}), in.add({2, 3}, i64), in.x({5, 3})},
                      {{"packing", "pairs"}, {"group", 32}, {"width", 67}});
      }},
+    {"quantized_scan",
+     [](CaseInputs& in) {
+       in.graph.calls("quantized_scan",
+                      {in.x({4, 3, 28}), in.add({28, 7}, i8), in.x({28, 1}), in.x({28, 1}),
+                       in.x({3, 7}), in.x({28}), in.x({3, 7})},
+                      {{"cell", "lstm"}, {"packing", "bytes"}, {"group", 7}});
+     }},
     {"matmul_integer",
      [](CaseInputs& in) {
        in.graph.call("matmul_integer",

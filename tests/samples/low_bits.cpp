@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "lib/table/cell.h"
 #include "lib/table/packing.h"
 #include "tests/samples.h"
 
@@ -107,6 +108,49 @@ std::vector<Sample> low_bits() {
            .floats = {f32}});
       if (offsets) all.back().inputs.push_back({.shape = {n, (width + group - 1) / group}});
     };
+    const auto scan = [&](std::string cell, int64_t time, int64_t batch, int64_t hidden,
+                          int64_t group, bool offsets, bool bias, bool reverse) {
+      const bool halves_k = packing == Packing::halves || packing == Packing::pairs;
+      const int64_t width = hidden * gate_count(*parse_cell(cell));
+      const Sizes scales = {width, (hidden + group - 1) / group};
+      const double most = packing == Packing::bytes ? 128 : 8;
+      const double bound = 1.0 / most / std::max<double>(1, 0.1 * static_cast<double>(hidden));
+      const bool is_lstm = cell == "lstm";
+      const auto one = [](Sizes shape, double limit, bool given) {
+        return SampleInput{
+            .shape = given ? shape : Sizes{}, .low = -limit, .high = limit, .given = given};
+      };
+      Sample s = {.op = "quantized_scan",
+                  .inputs = {{.shape = {time, batch, width}},
+                             {.dtype = i8,
+                              .shape = {packing == Packing::rows ? (width + 1) / 2 : width,
+                                        halves_k ? (hidden + 1) / 2 : hidden},
+                              .low = -128,
+                              .high = 127,
+                              .constant = hidden % 2 == 0},
+                             one(scales, bound, true),
+                             one(scales, bound * most, offsets),
+                             one({batch, hidden}, 1, true),
+                             one({width}, 1, bias),
+                             one({batch, hidden}, 1, is_lstm)},
+                  .attrs = {{"cell", std::move(cell)},
+                            {"packing", std::string(to_string(packing))},
+                            {"group", group},
+                            {"reverse", reverse}},
+                  .gradient = false,
+                  .floats = {f32}};
+      while (!s.inputs.back().given) s.inputs.pop_back();
+      all.push_back(std::move(s));
+    };
+    for (const char* cell : {"lstm", "gru", "tanh", "relu"}) {
+      scan(cell, 1, 1, 1, 1, false, false, false);
+      scan(cell, 4, 2, 3, 2, true, true, true);
+      scan(cell, 3, 9, 37, 8, true, false, false);
+      scan(cell, 2, 1, 70, 32, false, true, true);
+      scan(cell, 0, 2, 3, 3, false, false, false);
+      scan(cell, 2, 0, 3, 1, true, true, false);
+      scan(cell, 2, 3, 0, 1, false, true, false);
+    }
     rows({}, 1, 1, 1, false);
     rows({5}, 3, 7, 7, true);
     rows({3, 2}, 9, 33, 8, false);
