@@ -71,6 +71,14 @@ QuantizedLinear quantized_linear(PrepareContext& c, int64_t before) {
   return g;
 }
 
+QuantizedLinear quantized_conv_product(PrepareContext& c, int64_t before) {
+  const Tensor& x = c.in(kX);
+  const int64_t k = x.shape[1];
+  QuantizedLinear g = operands(c, k == 0 ? 0 : x.count() / k, k, before);
+  g.activation = *parse_activation(c.attrs().string("activation"));
+  return g;
+}
+
 QuantizedLinear quantized_matmul(PrepareContext& c, int64_t before) {
   return operands(c, x_rows(c), c.attrs().integer("width"), before);
 }

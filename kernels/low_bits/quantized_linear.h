@@ -47,6 +47,8 @@ struct QuantizedLinear {
 QuantizedLinear quantized_linear(PrepareContext& c, int64_t before = 0);
 // The same for quantized_matmul, whose weight has `width` columns.
 QuantizedLinear quantized_matmul(PrepareContext& c, int64_t before);
+// The same for quantized_conv: a row of x is a pixel.
+QuantizedLinear quantized_conv_product(PrepareContext& c, int64_t before);
 // The same for quantized_scan, without an activation: x is the state.
 QuantizedLinear quantized_scan_product(PrepareContext& c, int64_t before);
 // The number of rows of x.

@@ -34,18 +34,27 @@ double weight_at(const Call& c, int levels, int64_t group, int64_t k, int64_t o,
   return level_at(c, c.in[levels], k, o, p) * scales.at(block) + offset;
 }
 
-void quantized_linear_run(const Call& c) {
+// Sums over the dim `along` of x, whose elements are `step` apart.
+void product_along(const Call& c, int along, int64_t step) {
   const Array& x = c.in[0];
   const Activation activation = *parse_activation(c.attrs.string("activation"));
-  const int64_t n = c.in[2].shape[0], k = x.shape.back(), group = c.attrs.integer("group");
+  const int64_t n = c.in[2].shape[0], k = x.shape[along], group = c.attrs.integer("group");
   for (int64_t at = 0; at < c.out[0].count(); ++at) {
-    const int64_t o = at % n;
+    const int64_t o = at / step % n, first = at / step / n * k * step + at % step;
     double sum = 0;
-    for (int64_t p = 0; p < k; ++p) sum += x.at(at / n * k + p) * weight_at(c, 1, group, k, o, p);
+    for (int64_t p = 0; p < k; ++p) sum += x.at(first + p * step) * weight_at(c, 1, group, k, o, p);
     if (given(c, 4)) sum += c.in[4].at(o);
     if (given(c, 5)) sum += c.in[5].at(at);
     c.out[0].at(at) = kernels::activate(activation, sum);
   }
+}
+
+void quantized_linear_run(const Call& c) { product_along(c, c.in[0].shape.rank() - 1, 1); }
+
+void quantized_conv_run(const Call& c) {
+  int64_t pixels = 1;
+  for (int d = 2; d < c.in[0].shape.rank(); ++d) pixels *= c.in[0].shape[d];
+  product_along(c, 1, pixels);
 }
 
 void quantized_matmul_run(const Call& c) {
@@ -84,6 +93,7 @@ void quantized_scan_run(const Call& c) {
 }
 
 constexpr Row kRows[] = {{"quantized_linear", quantized_linear_run},
+                         {"quantized_conv", quantized_conv_run},
                          {"quantized_matmul", quantized_matmul_run},
                          {"quantized_embedding", quantized_embedding_run},
                          {"quantized_scan", quantized_scan_run}};

@@ -2,7 +2,11 @@
 // Folds inference batch_norm into the preceding convolution or linear layer:
 //   scale = gamma / sqrt(var + eps);  weight' = weight * scale;  bias' = (bias - mean) * scale +
 //   beta
+// Of a quantized weight, the scales and offsets are multiplied.
+#include <algorithm>
 #include <cmath>
+#include <optional>
+#include <vector>
 
 #include "lib/compile/passes.h"
 #include "lib/graph/element.h"
@@ -14,11 +18,20 @@ const Attr& attr(const Node& node, std::string_view name) {
   return node.attrs[node.op->signature.find_attribute(name)];
 }
 
-// The dim of the weight that counts output channels; -1 if no single dim does.
-int channel_dim(const Node& producer) {
-  if (producer.op->name() == "linear") return 0;
-  if (attr(producer, "transposed") == Attr(false)) return 0;
-  return attr(producer, "groups") == Attr(1) ? 1 : -1;
+// What a layer multiplies, and where its other inputs are.
+struct Layer {
+  std::vector<size_t> factors;  // the weight, or the scales and offsets of a quantized one
+  size_t bias = 2, residual = 3;
+  int channel_dim = 0;  // of the factors, which counts output channels; -1 if no single dim does
+};
+
+std::optional<Layer> layer_of(const Node& node) {
+  const std::string_view op = node.op->name();
+  if (op == "linear") return Layer{{1}};
+  if (op == "quantized_linear" || op == "quantized_conv") return Layer{{2, 3}, 4, 5};
+  if (op != "conv") return {};
+  if (attr(node, "transposed") == Attr(false)) return Layer{{1}};
+  return Layer{.factors = {1}, .channel_dim = attr(node, "groups") == Attr(1) ? 1 : -1};
 }
 
 class BatchNormFolder {
@@ -43,17 +56,22 @@ class BatchNormFolder {
     if (index < 0 || uses(x) != 1 || uses(norm.outputs[1]) + uses(norm.outputs[2]) > 0)
       return Replacement();
     const Node producer = graph_.nodes()[index];
-    const bool is_linear = producer.op->name() == "linear";
-    if (!is_linear && producer.op->name() != "conv") return Replacement();
+    const std::optional<Layer> layer = layer_of(producer);
+    if (!layer || layer->channel_dim < 0) return Replacement();
+    // Channels are the dim 1.
+    const bool is_linear = producer.op->name().ends_with("linear");
     if (is_linear && graph_.value_info(x).type.rank() != 2) return Replacement();
-    const bool plain =
-        producer.inputs[3] == kNoValue && attr(producer, "activation") == Attr("none");
-    const int dim = channel_dim(producer);
-    if (!plain || dim < 0 || !all_fixed(norm, producer)) return Replacement();
-    return fold(norm, producer, dim);
+    const bool plain = input(producer, layer->residual) == kNoValue &&
+                       attr(producer, "activation") == Attr("none");
+    if (!plain || !all_fixed(norm, producer, *layer)) return Replacement();
+    return fold(norm, producer, *layer);
   }
 
-  bool all_fixed(const Node& norm, const Node& producer) const {
+  static ValueId input(const Node& node, size_t i) {
+    return i < node.inputs.size() ? node.inputs[i] : kNoValue;
+  }
+
+  bool all_fixed(const Node& norm, const Node& producer, const Layer& layer) const {
     const auto is_fixed_float = [&](ValueId id) {
       if (id == kNoValue) return true;
       const TensorData* data = fixed_data(graph_, context_, id);
@@ -61,48 +79,69 @@ class BatchNormFolder {
     };
     for (size_t i = 1; i < 5; ++i)
       if (!is_fixed_float(norm.inputs[i])) return false;
+    for (const size_t i : layer.factors)
+      if (!is_fixed_float(input(producer, i))) return false;
     return norm.inputs[3] != kNoValue && norm.inputs[4] != kNoValue &&
-           is_fixed_float(producer.inputs[1]) && is_fixed_float(producer.inputs[2]);
+           is_fixed_float(input(producer, layer.bias));
   }
 
   double parameter(ValueId id, int64_t channel, double fallback) const {
     return id == kNoValue ? fallback : element(fixed_data(graph_, context_, id)->tensor, channel);
   }
 
-  Result<Replacement> fold(const Node& norm, const Node& producer, int dim) {
-    const Tensor& weight = fixed_data(graph_, context_, producer.inputs[1])->tensor;
-    const int64_t channels = weight.shape[dim];
+  double scale_of(const Node& norm, int64_t channel) const {
     const double eps = *std::get_if<double>(&attr(norm, "eps").value);
-    HG_TRY_ASSIGN(TensorData new_weight, TensorData::allocate(weight.dtype, weight.shape));
-    HG_TRY_ASSIGN(TensorData new_bias, TensorData::allocate(weight.dtype, {channels}));
-    const int64_t outer = dim == 0 ? 1 : weight.shape[0];
-    const int64_t inner = channels == 0 || outer == 0 ? 0 : weight.count() / channels / outer;
-    const auto* floats = weight.dtype == f32 ? weight.as<float>() : nullptr;
+    return parameter(norm.inputs[1], channel, 1) /
+           std::sqrt(parameter(norm.inputs[4], channel, 1) + eps);
+  }
+
+  // The numbers times the scales of their channels.
+  Result<TensorData> multiplied(const Tensor& numbers, const Node& norm, int dim) const {
+    HG_TRY_ASSIGN(TensorData all, TensorData::allocate(numbers.dtype, numbers.shape));
+    const int64_t channels = numbers.shape[dim], outer = dim == 0 ? 1 : numbers.shape[0];
+    const int64_t inner = channels == 0 || outer == 0 ? 0 : numbers.count() / channels / outer;
+    const auto* floats = numbers.dtype == f32 ? numbers.as<float>() : nullptr;
     for (int64_t c = 0; c < channels; ++c) {
-      const double scale =
-          parameter(norm.inputs[1], c, 1) / std::sqrt(parameter(norm.inputs[4], c, 1) + eps);
+      const double scale = scale_of(norm, c);
       for (int64_t o = 0; o < outer; ++o) {
         const int64_t at = (o * channels + c) * inner;
-        float* const to = floats != nullptr ? new_weight.tensor.as<float>() + at : nullptr;
+        float* const to = floats != nullptr ? all.tensor.as<float>() + at : nullptr;
         for (int64_t i = 0; to != nullptr && i < inner; ++i)
           to[i] = static_cast<float>(floats[at + i] * scale);
         for (int64_t i = 0; to == nullptr && i < inner; ++i)
-          set_element(new_weight.tensor, at + i, element(weight, at + i) * scale);
+          set_element(all.tensor, at + i, element(numbers, at + i) * scale);
       }
-      const double bias = parameter(producer.inputs[2], c, 0);
-      set_element(
-          new_bias.tensor, c,
-          (bias - parameter(norm.inputs[3], c, 0)) * scale + parameter(norm.inputs[2], c, 0));
     }
-    release_pages(graph_, *fixed_data(graph_, context_, producer.inputs[1]));
-    NamedAttrs attrs = named_attrs(producer);
-    const std::string name = graph_.value_info(producer.inputs[1]).name;
+    return all;
+  }
+
+  Result<Replacement> fold(const Node& norm, const Node& producer, const Layer& layer) {
+    std::vector<Value> inputs;
+    for (const ValueId id : producer.inputs)
+      inputs.push_back(id == kNoValue ? Value() : graph_.value(id));
+    inputs.resize(std::max(inputs.size(), layer.bias + 1));
+    const Tensor& first = fixed_data(graph_, context_, producer.inputs[layer.factors[0]])->tensor;
+    const DType dtype = first.dtype;
+    const int64_t channels = first.shape[layer.channel_dim];
+    const std::string name = graph_.value_info(producer.inputs[layer.factors[0]]).name;
     graph_.set_origin(producer.origin);
-    const Value y = graph_.call(
-        producer.op->name(),
-        {graph_.value(producer.inputs[0]), graph_.constant(std::move(new_weight), name + "_folded"),
-         graph_.constant(std::move(new_bias), name + "_folded_bias"), Value()},
-        attrs);
+    for (const size_t i : layer.factors) {
+      const ValueId id = input(producer, i);
+      if (id == kNoValue) continue;
+      const TensorData& numbers = *fixed_data(graph_, context_, id);
+      HG_TRY_ASSIGN(TensorData all, multiplied(numbers.tensor, norm, layer.channel_dim));
+      release_pages(graph_, numbers);
+      inputs[i] = graph_.constant(std::move(all), graph_.value_info(id).name + "_folded");
+    }
+    HG_TRY_ASSIGN(TensorData new_bias, TensorData::allocate(dtype, {channels}));
+    for (int64_t c = 0; c < channels; ++c) {
+      const double bias = parameter(input(producer, layer.bias), c, 0);
+      set_element(new_bias.tensor, c,
+                  (bias - parameter(norm.inputs[3], c, 0)) * scale_of(norm, c) +
+                      parameter(norm.inputs[2], c, 0));
+    }
+    inputs[layer.bias] = graph_.constant(std::move(new_bias), name + "_folded_bias");
+    const Value y = graph_.call(producer.op->name(), inputs, named_attrs(producer));
     // The statistics are unused, so any value of the right type can replace them.
     return Replacement({y, graph_.value(norm.inputs[3]), graph_.value(norm.inputs[4])});
   }

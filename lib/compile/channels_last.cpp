@@ -90,6 +90,7 @@ class ChannelsLast {
       return is_image(node.inputs[0]) && is_mean(node) ? Kind::mean : Kind::other;
     if (!is_image(y)) return Kind::other;
     if (op == "conv") return is_image(node.inputs[0]) ? kind_of_conv(node) : Kind::other;
+    if (op == "quantized_conv") return is_image(node.inputs[0]) ? Kind::pointwise : Kind::other;
     if (op == "conv_integer") return kind_of_integers(node);
     if (op == "max_pool")
       return is_byte(type(y).dtype) || rounds_rows() ? Kind::max_pool : Kind::other;
@@ -330,6 +331,17 @@ class ChannelsLast {
     return reshaped(y, {y.dim(0), y.dim(2), y.dim(3), y.dim(4)});
   }
 
+  // quantized_linear has the inputs and attributes of quantized_conv.
+  Value quantized(const Node& node) {
+    std::vector<Value> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId id = node.inputs[i];
+      const bool is_image = i == 0 || i == 5;
+      inputs.push_back(is_image || id == kNoValue ? to_nhwc(id) : graph_.value(id));
+    }
+    return graph_.call("quantized_linear", inputs, named_attrs(node));
+  }
+
   Result<Replacement> visit(const Node& visited) {
     if (is_permute(visited, nchw_dims())) last_[visited.outputs[0]] = visited.inputs[0];
     if (is_permute(visited, nhwc_dims()))
@@ -356,6 +368,7 @@ class ChannelsLast {
       for (const ValueId id : node.inputs) inputs.push_back(to_nhwc(id));
       return Replacement({to_nchw(graph_.call("concat", inputs, {{"dim", 3}}))});
     }
+    if (node.op->name() == "quantized_conv") return Replacement({to_nchw(quantized(node))});
     const AttrReader attrs = attrs_of(node);
     NamedAttrs kept;
     for (const std::string_view name : {"stride", "padding", "dilation"})

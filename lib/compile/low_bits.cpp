@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets products, recurrent layers and embeddings read the levels of a quantized weight. Removes the
-// nodes that hg::quantize writes to widen it (lib/quantize/rounding.h), if no other node reads the
-// widened weight.
+// Lets products, 1x1 convolutions, recurrent layers and embeddings read the levels of a quantized
+// weight. Removes the nodes that hg::quantize writes to widen it (lib/quantize/rounding.h), if no
+// other node reads the widened weight.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -21,16 +21,20 @@ struct Quantized {
   int packed = -1;  // the dim along which each byte holds two halves; -1: 8-bit levels
   int split = -1;   // the dim along which `group` neighbors share a scale; -1: none
   int64_t group = 1;
-  Sizes shape;         // of the weight
+  Sizes shape;         // of the weight, without the `ones`
+  int ones = 0;        // last dims of the weight: the sizes of a kernel of one pixel
   Sizes scales_shape;  // one number per block, or 1 if all of a dim share one
 };
 
 constexpr bool kHoldsMatmul = holds_op("quantized_matmul");
+constexpr bool kHoldsConv = holds_op("quantized_conv");
 constexpr bool kHoldsScan = holds_op("quantized_scan");
 
 // Elements of a recurrent weight from which on levels are faster than floats: these no longer stay
 // in the second-level cache from step to step.
 constexpr int64_t kLeastRecurrent = 3 << 17;
+// Elements of the weight of a convolution that are worth keeping as levels: floats are faster.
+constexpr int64_t kLeastConv = 1 << 14;
 
 // How a node reads the weight: which dim its scales are along, and whether it sums over the other.
 struct Use {
@@ -85,11 +89,17 @@ class Reader {
     const TensorData* data = fixed_data(graph_, context_, id);
     return data == nullptr ? nullptr : &data->tensor;
   }
-  std::optional<Sizes> sizes(ValueId id) const {
+  // The sizes without the last `ones`, which must be 1.
+  std::optional<Sizes> sizes(ValueId id, int ones) const {
     const TensorType& type = graph_.value_info(id).type;
-    if (!is_constant(type.shape)) return {};
+    if (!is_constant(type.shape) || type.rank() < ones) return {};
+    const int rank = type.rank() - ones;
     Sizes out;
-    for (const Dim& dim : type.shape) out.push_back(dim.constant());
+    for (int d = 0; d < type.rank(); ++d) {
+      const int64_t size = type.shape[static_cast<size_t>(d)].constant();
+      if (d >= rank && size != 1) return {};
+      if (d < rank) out.push_back(size);
+    }
     return out;
   }
   // Whether the value depends only on constants, through ops that compute scales.
@@ -101,9 +111,9 @@ class Reader {
            std::ranges::all_of(node->inputs, [this](ValueId input) { return is_fixed(input); });
   }
   // The shape of f32 scales, which `fold` computes unless they are a state.
-  std::optional<Sizes> scales_of(ValueId id) const {
+  std::optional<Sizes> scales_of(ValueId id, int ones) const {
     if (graph_.value_info(id).type.dtype != f32 || !is_fixed(id)) return {};
-    return sizes(id);
+    return sizes(id, ones);
   }
   int64_t integer(const Node& node, std::string_view name) const {
     const Dim value = AttrReader(node.op, node.attrs).integer(name);
@@ -123,7 +133,7 @@ class Reader {
     ValueId from = cast->inputs[0];
     if (const Tensor* levels = constant(from)) {
       q.levels = from;
-      return levels->dtype == i8 && levels->shape == shape;
+      return levels->dtype == i8 && sizes(from, q.ones) == shape;
     }
     const Node* slice = producer(from, "slice");
     if (slice != nullptr) from = slice->inputs[0];
@@ -138,11 +148,11 @@ class Reader {
         !is_four(high->inputs[1]) || moved->inputs[0] != high->inputs[0])
       return false;
     const Tensor* bytes = constant(high->inputs[0]);
-    if (bytes == nullptr || bytes->dtype != i8 || bytes->shape.rank() != 2) return false;
+    if (bytes == nullptr || bytes->dtype != i8) return false;
     Sizes packed = shape;
     const int d = static_cast<int>(dim);
     packed[d] = (packed[d] + 1) / 2;
-    if (bytes->shape != packed) return false;
+    if (sizes(high->inputs[0], q.ones) != packed) return false;
     if (slice != nullptr && (integer(*slice, "dim") != dim || integer(*slice, "start") != 0 ||
                              integer(*slice, "step") != 1 || integer(*slice, "end") != shape[d]))
       return false;
@@ -157,7 +167,8 @@ class Reader {
   const Node* product_of(ValueId id, Quantized& q) const {
     if (const Node* add = producer(id, "add")) {
       const Node* mul = producer(add->inputs[0], "mul");
-      if (mul == nullptr || scales_of(mul->inputs[1]) != scales_of(add->inputs[1])) return nullptr;
+      if (mul == nullptr || scales_of(mul->inputs[1], q.ones) != scales_of(add->inputs[1], q.ones))
+        return nullptr;
       q.offsets = add->inputs[1];
       return mul;
     }
@@ -166,16 +177,19 @@ class Reader {
 
   // levels * scales + offsets: a scale per row, column or matrix, or per block of a dim.
   std::optional<Quantized> quantized(ValueId id) const {
-    const std::optional<Sizes> shape = sizes(id);
-    if (!shape || shape->rank() != 2 || graph_.value_info(id).type.dtype != f32) return {};
+    const TensorType& type = graph_.value_info(id).type;
     Quantized q;
+    q.ones = std::max(0, type.rank() - 2);
+    const std::optional<Sizes> shape = sizes(id, q.ones);
+    if (!shape || shape->rank() != 2 || type.dtype != f32) return {};
     if (const Node* reshape = producer(id, "reshape")) {  // [.., blocks, group, ..] of whole blocks
       const Node* mul = product_of(reshape->inputs[0], q);
       if (mul == nullptr) return {};
       const Node* apart = producer(mul->inputs[0], "reshape");
-      const std::optional<Sizes> scales = scales_of(mul->inputs[1]), cut = sizes(mul->outputs[0]);
+      const std::optional<Sizes> scales = scales_of(mul->inputs[1], q.ones),
+                                 cut = sizes(mul->outputs[0], q.ones);
       if (apart == nullptr || !scales || !cut || cut->rank() != 3 || scales->rank() != 3 ||
-          sizes(apart->outputs[0]) != cut)
+          sizes(apart->outputs[0], q.ones) != cut)
         return {};
       const int at = (*cut)[0] == (*shape)[0] && (*scales)[2] == 1 ? 1 : 0;
       q.split = at;
@@ -193,7 +207,7 @@ class Reader {
     }
     const Node* mul = product_of(id, q);
     if (mul == nullptr || !levels_of(mul->inputs[0], *shape, q)) return {};
-    if (const std::optional<Sizes> scales = scales_of(mul->inputs[1])) {
+    if (const std::optional<Sizes> scales = scales_of(mul->inputs[1], q.ones)) {
       q.scales = mul->inputs[1];
       if (scales->rank() != 2) return {};
       for (int d = 0; d < 2; ++d)
@@ -207,14 +221,16 @@ class Reader {
     const Node* slice = producer(mul->inputs[1], "slice");
     const Node* whole = slice ? producer(slice->inputs[0], "reshape") : nullptr;
     const Node* expand = whole ? producer(whole->inputs[0], "expand") : nullptr;
-    const std::optional<Sizes> scales = expand ? scales_of(expand->inputs[0]) : std::nullopt;
+    const std::optional<Sizes> scales =
+        expand ? scales_of(expand->inputs[0], q.ones) : std::nullopt;
     if (!scales || scales->rank() != 3) return {};
     const int64_t dim = integer(*slice, "dim");
     if (dim < 0 || dim > 1 || integer(*slice, "start") != 0 || integer(*slice, "step") != 1)
       return {};
     const int at = static_cast<int>(dim);
-    const std::optional<Sizes> wide = sizes(expand->outputs[0]), all = sizes(whole->outputs[0]),
-                               cut = sizes(slice->outputs[0]);
+    const std::optional<Sizes> wide = sizes(expand->outputs[0], q.ones),
+                               all = sizes(whole->outputs[0], q.ones),
+                               cut = sizes(slice->outputs[0], q.ones);
     if (!wide || !all || !cut || wide->rank() != 3 || all->rank() != 2 || cut->rank() != 2)
       return {};
     q.split = at;
@@ -248,6 +264,12 @@ class Reader {
     for (const auto& [n, i] : users_[static_cast<size_t>(id)]) {
       const Node& node = graph_.nodes()[n];
       const TensorType& x = graph_.value_info(node.inputs[0]).type;
+      if (q.ones > 0) {
+        const bool is_large = q.shape[0] * q.shape[1] >= kLeastConv;
+        if (i != 1 || turned || !is_large || !is_pixelwise(node) || !fits(q, 1)) return false;
+        readers[n] = {};
+        continue;
+      }
       if (node.op->name() == "permute") {
         const std::span<const Dim> dims = AttrReader(node.op, node.attrs).integers("dims");
         const bool turns = dims[0] == Dim(1) || dims[0] == Dim(-1);
@@ -281,6 +303,19 @@ class Reader {
     return std::any_of(readers.begin(), readers.end(),
                        [](const auto& reader) { return !reader.second.sums_other; });
   }
+  // Whether the node is a convolution that computes each pixel from one, without rounding.
+  bool is_pixelwise(const Node& node) const {
+    if (!kHoldsConv || node.op->name() != "conv" || node.inputs[0] == node.inputs[1] ||
+        context_.options->device != Device::cpu || context_.options->precision != Precision::f32)
+      return false;
+    const AttrReader attrs(node.op, node.attrs);
+    const auto all = [&](std::string_view name, int64_t number) {
+      const std::span<const Dim> dims = attrs.integers(name);
+      return std::all_of(dims.begin(), dims.end(), [&](const Dim& d) { return d == Dim(number); });
+    };
+    return !attrs.flag("transposed") && attrs.integer("groups") == Dim(1) && all("stride", 1) &&
+           all("padding", 0);
+  }
   // Whether the node is a product and nothing else.
   bool is_plain(const Node& node) const {
     return node.op->name() == "matmul" ||
@@ -311,14 +346,17 @@ class Reader {
     const auto of_groups = [&](ValueId id) {
       if (id == kNoValue) return Value();
       Value value = graph_.value(id);
-      if (value.rank() == 3)
+      if (value.rank() != 2)
         value = graph_.call("reshape", {value}, {{"shape", to_shape(q.scales_shape)}});
       value = turn(value);
       return value.dim(0) == Dim(n)
                  ? value
                  : graph_.call("expand", {value}, {{"shape", {Dim(n), value.dim(1)}}});
     };
-    const Value levels = turn(graph_.value(q.levels));
+    Value bytes = graph_.value(q.levels);
+    if (q.ones > 0)
+      bytes = graph_.call("reshape", {bytes}, {{"shape", Shape{bytes.dim(0), bytes.dim(1)}}});
+    const Value levels = turn(bytes);
     const Value scales = of_groups(q.scales), offsets = of_groups(q.offsets);
     const int64_t group = q.split == along ? q.group : k;
     const Packing packing = q.packed < 0        ? Packing::bytes
@@ -353,7 +391,8 @@ class Reader {
       all.resize(node.outputs.size());
       return all;
     }
-    const bool is_linear = node.op->name() == "linear";
+    const bool is_conv = q.ones > 0;
+    const bool is_linear = is_conv || node.op->name() == "linear";
     const auto input = [&](size_t i) {
       return is_linear && i < node.inputs.size() && node.inputs[i] != kNoValue
                  ? graph_.value(node.inputs[i])
@@ -361,9 +400,20 @@ class Reader {
     };
     if (is_linear)
       attrs.push_back({"activation", AttrReader(node.op, node.attrs).string("activation")});
-    return {graph_.call("quantized_linear",
-                        {graph_.value(node.inputs[0]), levels, scales, offsets, input(2), input(3)},
-                        attrs)};
+    Value x = graph_.value(node.inputs[0]), residual = input(3);
+    const Shape shape = graph_.value_info(node.outputs[0]).type.shape;
+    const bool is_pixel = is_conv && std::all_of(shape.begin() + 2, shape.end(),
+                                                 [](const Dim& size) { return size == Dim(1); });
+    if (is_pixel) {  // a product
+      const auto as_matrix = [&](const Value& v) {
+        return graph_.call("reshape", {v}, {{"shape", Shape{v.dim(0), v.dim(1)}}});
+      };
+      x = as_matrix(x);
+      if (residual) residual = as_matrix(residual);
+    }
+    const Value y = graph_.call(is_conv && !is_pixel ? "quantized_conv" : "quantized_linear",
+                                {x, levels, scales, offsets, input(2), residual}, attrs);
+    return {is_pixel ? graph_.call("reshape", {y}, {{"shape", shape}}) : y};
   }
 
   Graph& graph_;

@@ -46,23 +46,37 @@ Status check_offsets(InferContext& c, int input, const TensorType& scales) {
   return {};
 }
 
-// x: [..., k], a weight [n, k], offsets: as scales, bias: [n], residual: [..., n]
-Status quantized_linear_infer(InferContext& c) {
+// A weight that sums over the dim `along` of x, offsets: as scales, bias: [n], residual: as y,
+// which is x with n elements along the dim.
+Status check_product(InferContext& c, size_t along) {
   HG_TRY(check_activation(c));
   const TensorType &x = c.in(0), &scales = c.in(2);
-  if (x.dtype != f32 || x.rank() < 1) return c.fail("x must be f32[..., k], but is ", x);
-  HG_TRY(check_weight(c, c.in(1), scales, x.shape.back()));
+  HG_TRY(check_weight(c, c.in(1), scales, x.shape[along]));
   const Dim& n = scales.shape[0];
   HG_TRY(check_offsets(c, 3, scales));
   if (given(c, 4) &&
       (c.in(4).dtype != f32 || c.in(4).rank() != 1 || !c.require_equal(c.in(4).shape[0], n)))
     return c.fail("bias must be f32[", n, "], but is ", c.in(4));
   Shape shape = x.shape;
-  shape.back() = n;
+  shape[along] = n;
   if (given(c, 5) && (c.in(5).rank() != x.rank() || !c.require_equal(c.in(5), {f32, shape})))
     return c.fail("residual must be f32", shape, ", but is ", c.in(5));
   c.out(0) = {f32, std::move(shape)};
   return {};
+}
+
+// x: [..., k], a weight [n, k]; y: [..., n]
+Status quantized_linear_infer(InferContext& c) {
+  const TensorType& x = c.in(0);
+  if (x.dtype != f32 || x.rank() < 1) return c.fail("x must be f32[..., k], but is ", x);
+  return check_product(c, x.shape.size() - 1);
+}
+
+// x: [images, k, pixels...], a weight [n, k]; y: [images, n, pixels...]
+Status quantized_conv_infer(InferContext& c) {
+  const TensorType& x = c.in(0);
+  if (x.dtype != f32 || x.rank() < 3) return c.fail("x must be f32[images, k, ...], but is ", x);
+  return check_product(c, 1);
 }
 
 // One number per group of columns, repeated: [n, groups] -> [n, k]
@@ -111,6 +125,19 @@ Status quantized_linear_expand(ExpandContext& c) {
   return {};
 }
 
+Status quantized_conv_expand(ExpandContext& c) {
+  const Value x = c.in(0);
+  Value weight = widened(c, c.in(1), c.in(2), input_or_none(c, 3), x.dim(1));
+  Shape shape(static_cast<size_t>(x.rank()), Dim(1));
+  shape[0] = weight.dim(0);
+  shape[1] = weight.dim(1);
+  c.set_out(
+      0, c.graph().call("conv",
+                        {x, term::reshape(weight, shape), input_or_none(c, 4), input_or_none(c, 5)},
+                        {{"activation", c.attrs().string("activation")}}));
+  return {};
+}
+
 // x: [..., n], a weight [n, width], offsets: as scales; y: [..., width]
 Status quantized_matmul_infer(InferContext& c) {
   const TensorType &x = c.in(0), &scales = c.in(2);
@@ -136,6 +163,11 @@ Status quantized_matmul_expand(ExpandContext& c) {
 double quantized_linear_flops(std::span<const Sizes> in, std::span<const Sizes> out,
                               const AttrReader&) {
   return 2.0 * static_cast<double>(out[0].count()) * static_cast<double>(in[0].back());
+}
+
+double quantized_conv_flops(std::span<const Sizes> in, std::span<const Sizes> out,
+                            const AttrReader&) {
+  return 2.0 * static_cast<double>(out[0].count()) * static_cast<double>(in[0][1]);
 }
 
 // A weight [n, width], indices: i64 of any shape, offsets: as scales; y: [indices..., width]
@@ -217,6 +249,13 @@ constexpr OpDef kOps[] = {
      .expand = quantized_linear_expand,
      .traits = kInternal,
      .flops = quantized_linear_flops},
+    // A convolution with kernels of one pixel.
+    {.signature = "quantized_conv(x, levels, scales, offsets?, bias?, residual?, packing: str, "
+                  "group: int, activation: str = \"none\") -> y",
+     .infer = quantized_conv_infer,
+     .expand = quantized_conv_expand,
+     .traits = kInternal,
+     .flops = quantized_conv_flops},
     {.signature = "quantized_matmul(x, levels, scales, offsets?, packing: str, group: int, "
                   "width: int) -> y",
      .infer = quantized_matmul_infer,

@@ -186,6 +186,13 @@ constexpr Case kCases[] = {
                      {in.add({5, 34}, i8), in.x({5, 3}), in.add({2, 3}, i64), in.x({5, 3})},
                      {{"packing", "pairs"}, {"group", 32}, {"width", 67}});
      }},
+    {"quantized_conv",
+     [](CaseInputs& in) {
+       in.graph.call("quantized_conv",
+                     {in.x({2, 39, 5, 60}), in.add({67, 39}, i8), in.x({67, 3}), in.x({67, 3}),
+                      in.x({67}), in.x({2, 67, 5, 60})},
+                     {{"packing", "bytes"}, {"group", 16}, {"activation", "relu"}});
+     }},
     {"quantized_scan",
      [](CaseInputs& in) {
        in.graph.calls("quantized_scan",

@@ -60,6 +60,29 @@ std::vector<Sample> low_bits() {
     add(packing, 3, 0, 4, 1, 3);
     add(packing, 3, 5, 0, 2, 0);
     add(packing, 11, 0, 4, 1, 2);
+    // x: [images, k, pixels...]
+    const auto conv = [&](Sizes x, int64_t n, int64_t group, int given, std::string activation) {
+      const int64_t k = x[1];
+      add(packing, x[0], k, n, group, given, std::move(activation));
+      Sample& s = all.back();
+      s.op = "quantized_conv";
+      s.gradient = x.count() * n <= 200;
+      s.inputs[0].shape = x;
+      if ((given & 4) != 0) {
+        s.inputs.back().shape = x;
+        s.inputs.back().shape[1] = n;
+      }
+    };
+    conv({1, 1, 1}, 1, 1, 0, "none");
+    conv({2, 3, 5}, 4, 2, 1, "none");
+    conv({1, 33, 7, 9}, 50, 8, 7, "relu");
+    conv({3, 300, 5, 3, 2}, 131, 64, 6, "silu");
+    conv({1, 70, 300}, 97, 70, 3, "none");
+    conv({2, 40, 17, 31}, 5, 16, 4, "none");
+    conv({0, 5, 3}, 4, 2, 2, "none");
+    conv({3, 0, 2, 2}, 4, 1, 3, "relu");
+    conv({3, 5, 0, 2}, 3, 2, 0, "none");
+    conv({3, 5, 2, 2}, 0, 2, 0, "none");
     const auto matmul = [&](int64_t m, int64_t n, int64_t width, int64_t group, bool offsets) {
       const bool halves_k = packing == Packing::halves || packing == Packing::pairs;
       const Sizes scales = {n, (width + group - 1) / group};
