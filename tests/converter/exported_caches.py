@@ -4,15 +4,17 @@
   python3 tests/converter/exported_caches.py build/bin FOLDER [NAME]
 
 The forms are those that transformers writes: DynamicCache as a pytree node, and DynamicCache and StaticCache of its
-DynamoExporter, with full attention and with a sliding window; modules for ExecuTorch, which keep a StaticCache in
-buffers or constants. Skipped without transformers.
+DynamoExporter, with full attention and with a sliding window. Modules for ExecuTorch keep a StaticCache in buffers or
+constants, which become states of the file: runs one after another give the same tokens. Skipped without transformers.
 """
+import json
 import subprocess
 import sys
 import warnings
 from pathlib import Path
 
 try:
+    import numpy as np
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
     from transformers.cache_utils import DynamicCache, StaticCache
@@ -87,9 +89,8 @@ CASES = {
     "window": (MISTRAL, lambda model: exported(model, dynamic_inputs(model), True), 1),
     "window_positions": (MISTRAL, positions, 3),
     "static": (LLAMA, static, 1),
-    "buffers": (LLAMA, for_executorch, 1),
-    "constants": (LLAMA, lambda model: for_executorch(model, strict=False), 1),
 }  # fmt: skip
+STATES = {"buffers": (LLAMA, for_executorch), "constants": (LLAMA, lambda model: for_executorch(model, strict=False))}
 FIXED = {"fixed_window": (MISTRAL, lambda model: pytree(model))}
 
 
@@ -127,7 +128,7 @@ def trouble_of(bin, folder, name, family, export, together):
         got = [[int(id) for id in line.split(",")] for line in done.stdout.split()]
         if got != [wanted(model, each) for each in group]:
             return f"prompts of {[len(each) for each in group]}: {got} {done.stderr[-300:]}, not {[wanted(model, each) for each in group]}"
-    if name in ("static", "buffers", "constants"):  # more tokens than the cache has room for
+    if name == "static":  # more tokens than the cache has room for
         done = run(bin / "hg-generate", file, "--ids", "5", "--max-tokens", CAPACITY + 8)
         if done.returncode == 0:
             return "more tokens than the cache holds are no error"
@@ -144,6 +145,27 @@ def trouble_of_fixed(bin, folder, name, family, export):
     return ""
 
 
+def trouble_of_states(bin, folder, name, family, export):
+    model, file, trouble, _ = prepare(bin, folder, name, family, export)
+    if trouble:
+        return trouble
+    prompt = random_ids(7).tolist()
+    want = wanted(model, prompt)
+    jobs = []
+    for at, id in enumerate(prompt + want[:-1]):
+        inputs = {"input_ids": np.array([[id]]), "cache_position": np.array([at])}
+        for key, value in inputs.items():
+            np.save(folder / f"{key}{at}.npy", value)
+        jobs.append({"model": str(file), "stream": "a", "output_dir": str(folder / f"run{at}"),
+                     "inputs": {key: str(folder / f"{key}{at}.npy") for key in inputs}})  # fmt: skip
+    (folder / "jobs.json").write_text(json.dumps(jobs))
+    done = run(bin / "hg-run", "--batch", folder / "jobs.json")
+    if done.returncode != 0:
+        return f"hg-run says {done.stdout[-300:]} {done.stderr[-300:]}"
+    got = [int(np.load(folder / f"run{at}" / "output_0.npy")[0, -1].argmax()) for at in range(len(prompt) - 1, len(jobs))]
+    return "" if got == want else f"{got}, not {want}"
+
+
 def main():
     bin, folder = Path(sys.argv[1]), Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
@@ -151,7 +173,7 @@ def main():
         sys.exit(77)
     only = sys.argv[3] if len(sys.argv) > 3 else ""
     failed = 0
-    for cases, check in (FIXED, trouble_of_fixed), (CASES, trouble_of):
+    for cases, check in (FIXED, trouble_of_fixed), (STATES, trouble_of_states), (CASES, trouble_of):
         for name, case in cases.items():
             if only and name != only:
                 continue

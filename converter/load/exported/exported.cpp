@@ -108,7 +108,7 @@ class ProgramReader {
     const Json& signature = module.at("signature");
     leaves_ = leaves_of(module);
     read_ranges(all_.at("range_constraints"));
-    read_inputs(graph, signature);
+    read_inputs(graph, signature.at("input_specs"));
     list_sizes(graph);
     read_guards(graph);
     graph_.read_nodes(graph, scope_, program_.body);
@@ -227,10 +227,8 @@ class ProgramReader {
     }
   }
 
-  void read_inputs(const Json& graph, const Json& signature) {
-    const std::map<std::string, std::string> caches = cache_in_states(graph, signature);
-    std::vector<std::string> kept;  // states that a cache consists of
-    for (const Json& spec : signature.at("input_specs")) {
+  void read_inputs(const Json& graph, const Json& specs) {
+    for (const Json& spec : specs) {
       const std::pair<std::string, const Json&> given = kind_of(spec);
       const std::string& kind = given.first;
       const Json& value = given.second;
@@ -238,8 +236,6 @@ class ProgramReader {
       const auto is = [&](const char* what) { return value.at(what).get<std::string>(); };
       if (kind == "parameter")
         scope_[name()] = state(is("parameter_name"), State::Kind::parameter);
-      else if ((kind == "buffer" || kind == "tensor_constant") && caches.contains(name()))
-        kept.push_back(name());
       else if (kind == "buffer")
         scope_[name()] = state(is("buffer_name"), State::Kind::buffer);
       else if (kind == "tensor_constant")
@@ -254,11 +250,6 @@ class ProgramReader {
             Exit::unsupported,
             str_cat(archive_.label(), " takes an input of the kind '", kind,
                     "', which has no place in a .hgm file; keep tensors in the model only")};
-    }
-    for (const std::string& value : kept) {
-      add_input(value, "Tensor", type_of(graph, value));
-      suffixes_.back() = caches.at(value);
-      kept_[suffixes_.back()] = scope_.at(value);
     }
     name_cache();
   }
@@ -468,12 +459,8 @@ class ProgramReader {
       const auto& [kind, value] = kind_of(specs[i]);
       if (kind == "token") continue;
       const Value output = graph_.argument(outputs[i], scope_, program_.body);
-      const std::string buffer =
-          kind == "buffer_mutation" ? value.at("buffer_name").get<std::string>() : "";
-      if (const auto suffix = cache_suffix(buffer); suffix && kept_.contains(*suffix)) {
-        kept_[*suffix] = output;
-      } else if (kind == "buffer_mutation") {
-        write_back(buffer, output);
+      if (kind == "buffer_mutation") {
+        write_back(value.at("buffer_name").get<std::string>(), output);
       } else if (kind == "parameter_mutation") {
         write_back(value.at("parameter_name").get<std::string>(), output);
       } else if (kind == "user_input_mutation") {
@@ -492,8 +479,6 @@ class ProgramReader {
       program_.body.outputs.push_back(has_name ? named(leaves_.outputs[k].name, results[k]).id
                                                : results[k].id);
     }
-    for (const auto& [suffix, value] : kept_)
-      program_.body.outputs.push_back(named("present" + suffix, value).id);
   }
 
   bool is_of_cache(const std::string& input) const {
@@ -550,7 +535,6 @@ class ProgramReader {
   ExportedGraph graph_;
   ExportedGraph::Scope scope_;
   Leaves leaves_;
-  std::map<std::string, Value> kept_;   // the values of a cache in buffers, by their suffixes
   std::vector<std::string> suffixes_;   // of the inputs that a cache consists of; or empty
   std::set<std::string> sizes_;         // of the program's tensors, in the text form of Dims
   std::vector<std::string> arguments_;  // of the module: the names of its inputs

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <string_view>
 
 #include "converter/core/failure.h"
@@ -258,19 +257,6 @@ Leaves read_leaves(const Json& graph_module, bool with_caches) {
   return leaves;
 }
 
-// The tensors that ops such as aten.index_copy_ write to.
-std::set<std::string> written_to(const Json& graph) {
-  std::set<std::string> names;
-  for (const Json& node : graph.at("nodes")) {
-    const std::string target = node.at("target").get<std::string>();
-    if (target.find("_.") == target.npos || node.at("inputs").empty()) continue;
-    const Json& first = node.at("inputs")[0].at("arg");
-    if (first.contains("as_tensor"))
-      names.insert(first.at("as_tensor").at("name").get<std::string>());
-  }
-  return names;
-}
-
 }  // namespace
 
 Leaves leaves_of(const Json& graph_module, bool with_caches) {
@@ -284,38 +270,6 @@ Leaves leaves_of(const Json& graph_module, bool with_caches) {
   for (Leaf& leaf : leaves.outputs)
     if (!leaf.suffix.empty()) leaf.name = "present" + leaf.suffix;
   return leaves;
-}
-
-std::optional<std::string> cache_suffix(const std::string& buffer) {
-  for (const auto& [prefix, part] :
-       {std::pair<std::string_view, std::string_view>{"key_cache_", "key"},
-        {"value_cache_", "value"},
-        {"cumulative_length_", "cumulative_length"}})
-    if (buffer.starts_with(prefix) && is_number(buffer.substr(prefix.size())))
-      return str_cat(".", buffer.substr(prefix.size()), ".", part);
-  return std::nullopt;
-}
-
-std::map<std::string, std::string> cache_in_states(const Json& graph, const Json& signature) {
-  std::set<std::string> written = written_to(graph);
-  for (const Json& spec : signature.at("output_specs"))
-    if (const auto& [kind, value] = kind_of(spec); kind == "buffer_mutation")
-      written.insert(value.at("buffer_name").get<std::string>());
-  std::map<std::string, std::string> states;
-  bool has_position = false;
-  for (const Json& spec : signature.at("input_specs")) {
-    const auto& [kind, value] = kind_of(spec);
-    const Json& argument = value.value("arg", Json());
-    if (kind == "user_input" && argument.contains("as_tensor"))
-      has_position = has_position || argument.at("as_tensor").at("name") == "cache_position";
-    if (kind != "buffer" && kind != "tensor_constant") continue;
-    const std::string name = argument.at("name").get<std::string>();
-    const std::string buffer = kind == "buffer" ? value.at("buffer_name").get<std::string>() : "";
-    if (!written.contains(name) && !written.contains(buffer)) continue;
-    const auto suffix = cache_suffix(buffer);
-    if (suffix || kind == "tensor_constant") states.emplace(name, suffix.value_or("." + name));
-  }
-  return has_position ? states : std::map<std::string, std::string>();
 }
 
 }  // namespace hg::convert

@@ -3,9 +3,7 @@
 // Python arguments. Caches of transformers get the names of a generator (lib/graph/past_names.h).
 #pragma once
 
-#include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,15 +26,6 @@ struct Leaves {
 };
 // Without `with_caches`, only outputs in dicts have names.
 Leaves leaves_of(const nlohmann::json& graph_module, bool with_caches = true);
-
-// The suffix of a buffer in which transformers' modules for ExecuTorch keep a cache: ".0.key" of
-// "key_cache_0".
-std::optional<std::string> cache_suffix(const std::string& buffer);
-// The states in which these modules keep a cache, by their names in the graph, with suffixes:
-// buffers, or constants that the program writes to. A text may begin with any values, since the
-// modules count tokens by the input cache_position. Empty for other programs.
-std::map<std::string, std::string> cache_in_states(const nlohmann::json& graph,
-                                                   const nlohmann::json& signature);
 
 // Gives equal sizes the same symbols, so that the length of a cache follows from the mask: sizes
 // of one layer's keys and values, the batch, and sizes that guards state to be equal. `suffixes`
