@@ -27,6 +27,16 @@ std::vector<Sample> determinant() {
                    .gradient = shape.count() == 8});
     }
     s.push_back({.op = "det_grad", .inputs = {{dtype, {5, 5}}}, .tolerance = 1e-5});
+    for (int rank = 0; rank < 5; ++rank) {  // products of whole numbers
+      std::vector<double> x(16);
+      for (int i = 0; i < 16; ++i)
+        for (int r = 0; r < rank; ++r)
+          x[i] += (i / 4 * (r + 2) % 5 - 1) * (i % 4 * (r + 3) % 7 - 2);
+      s.push_back({.op = "det_grad",
+                   .inputs = {{dtype, {4, 4}, 0, 0, x}},
+                   .tolerance = dtype == f32 ? 1e-4 : 1e-11,
+                   .gradient = false});
+    }
     s.push_back({.op = "det_grad_grad",
                  .inputs = {{dtype, {5, 5}}, {dtype, {5, 5}}},
                  .tolerance = 1e-5,
