@@ -100,6 +100,7 @@ const FunctionOfTwo<T> kDivisions[] = {
     {"fmod", [](T a, T b) { return std::fmod(a, b); }},
     {"remainder", remainder<T>},
     {"floor_divide", floor_divide<T>},
+    {"nextafter", [](T a, T b) { return std::nextafter(a, b); }},
 };
 
 bool is_close(float value, float exact) {

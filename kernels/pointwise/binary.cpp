@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic on two tensors. Integers wrap around; integer division by zero fails the run.
+#include <bit>
 #include <cmath>
+#include <limits>
 
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/pointwise/two_floats.h"
@@ -173,7 +175,13 @@ struct Hypot {
 struct Nextafter {
   template <class T>
   T operator()(T a, T b) const {
-    return std::nextafter(a, b);
+    // The bits of a positive number, as an integer, are in the order of the numbers.
+    using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+    const Bits bits = std::bit_cast<Bits>(a), step = (a < b) == (a > T(0)) ? 1 : -1;
+    const T near = std::bit_cast<T>(static_cast<Bits>(bits + step));
+    const T moved = a == T(0) ? std::copysign(std::numeric_limits<T>::denorm_min(), b) : near;
+    const T y = a == b ? b : moved;
+    return a != a || b != b ? a + b : y;
   }
 };
 // For a 16-bit float: without the sign, the order of the bits is the order of the magnitudes.
