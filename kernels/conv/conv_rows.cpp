@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions with the channels as last dim and Precision::bf16, in tiles (AMX): patches of bf16
-// are rows (kernels/conv/patch_rows.h). x is rounded as images are copied, unless it is bf16.
+// Convolutions with the channels as last dim, of bf16 or with Precision::bf16, in tiles (AMX):
+// patches of bf16 are rows (kernels/conv/patch_rows.h). x is rounded as images are copied, unless
+// it is bf16.
 #include <algorithm>
 
 #include "kernels/conv/patch_rows.h"
@@ -16,22 +17,26 @@ struct FloatRows : PatchRows {
   int64_t images_at = 0;
 };
 
-bool fits(const PrepareContext& c) {
-  const auto is_either = [](const Tensor& t) { return t.dtype == f32 || t.dtype == DType::bf16; };
-  return is_either(c.in(0)) && c.in(1).dtype == f32 && (!c.has(2) || c.in(2).dtype == f32) &&
-         (!c.has(3) || is_either(c.in(3))) && is_either(c.out(0));
-}
+bool is_either(const Tensor& t) { return t.dtype == f32 || t.dtype == DType::bf16; }
 
-bool accepts(const PrepareContext& c) {
-  return fits(c) && c.precision() == Precision::bf16 && tile_pair_table() && c.is_constant(1) &&
+bool fits(const PrepareContext& c) {
+  return is_either(c.in(0)) && is_either(c.in(1)) && (!c.has(2) || c.in(2).dtype == f32) &&
+         is_either(c.out(0));
+}
+bool fits_dense(const PrepareContext& c) { return fits(c) && (!c.has(3) || is_either(c.in(3))); }
+
+bool multiplies(const PrepareContext& c) {
+  const bool is_exact = c.in(0).dtype == DType::bf16 && c.in(1).dtype == DType::bf16;
+  return (is_exact || c.precision() == Precision::bf16) && tile_pair_table() && c.is_constant(1) &&
          !c.low_memory() && c.out(0).count() > 0;
 }
+bool accepts(const PrepareContext& c) { return fits_dense(c) && multiplies(c); }
 bool accepts_entry(const PrepareContext& c) {
-  return accepts(c) && c.in(0).dtype == f32 && c.in(0).shape[1] <= PatchRows::kFew &&
-         c.out(0).dtype == f32;
+  return fits(c) && multiplies(c) && c.in(0).shape[1] <= PatchRows::kFew;
 }
 
-void pack_weight(const FloatRows& g, const float* weight, BFloat16* to) {
+template <class T>
+void pack_weight(const FloatRows& g, const T* weight, BFloat16* to) {
   const ConvShape& s = g.s;
   const int64_t taps = s.kernel_size(), channels = g.pixel / 2;
   std::fill_n(to, g.weight_bytes() / 2, BFloat16());
@@ -40,7 +45,8 @@ void pack_weight(const FloatRows& g, const float* weight, BFloat16* to) {
     for (int64_t c = 0; c < s.c; ++c)
       for (int64_t tap = 0; tap < taps; ++tap) {
         const int64_t k = tap * channels + c;
-        block[RowProduct::weight_at(k / 2, o % g.kBlock) * 2 + k % 2] = BFloat16(*weight++);
+        block[RowProduct::weight_at(k / 2, o % g.kBlock) * 2 + k % 2] =
+            BFloat16(static_cast<float>(*weight++));
       }
   }
 }
@@ -54,11 +60,12 @@ template <bool kEntry>
                                                                       c.attrs());
   g.pairs = tile_pair_table();
   g.lay_out(c, 2, c.in(0).dtype == DType::bf16);
-  g.packed =
-      static_cast<const BFloat16*>(c.pack(1, str_cat("conv.rows", g.pixel), g.weight_bytes(),
-                                          [g, weight = c.in(1).as<float>()](void* to) {
-                                            pack_weight(g, weight, static_cast<BFloat16*>(to));
-                                          }));
+  g.packed = static_cast<const BFloat16*>(
+      c.pack(1, str_cat("conv.rows", g.pixel), g.weight_bytes(), [g, weight = c.in(1)](void* to) {
+        auto* const rows = static_cast<BFloat16*>(to);
+        weight.dtype == f32 ? pack_weight(g, weight.as<float>(), rows)
+                            : pack_weight(g, weight.as<BFloat16>(), rows);
+      }));
   if (!g.packed) return c.fail("has no memory for its weights");
   g.images_at = slot_step(tile_workspace(g.lanes, g.slot_bytes()));
   c.set_workspace(g.images_at + slot_step(g.s.n * g.image_bytes()));
@@ -68,6 +75,12 @@ template <bool kEntry>
 
 // Neighboring pixels of an image [c, h, w] from element `first` of a channel on, as pixels of kFew
 // channels.
+void interleave(const FloatRows& g, const BFloat16* x, int64_t first, int64_t count, BFloat16* to) {
+  for (int64_t c = 0; c < g.kFew; ++c) {
+    const BFloat16* const from = x + c * g.s.in_size() + first;
+    for (int64_t i = 0; i < count; ++i) to[i * g.kFew + c] = c < g.s.c ? from[i] : BFloat16();
+  }
+}
 void interleave(const FloatRows& g, const float* x, int64_t first, int64_t count, BFloat16* to) {
   constexpr int64_t kMost = 64;
   float part[kMost * PatchRows::kFew];
@@ -90,7 +103,8 @@ void run(const RunContext& c) noexcept {
     auto* const halves = reinterpret_cast<BFloat16*>(to);
     const int64_t x_at = image * s.c * s.in_size(), at = x_at + first * s.c;
     if (g.entry)
-      interleave(g, c.in(0).as<float>() + x_at, first, count, halves);
+      is_rounded ? interleave(g, c.in(0).as<BFloat16>() + x_at, first, count, halves)
+                 : interleave(g, c.in(0).as<float>() + x_at, first, count, halves);
     else if (is_rounded)
       std::memcpy(to, c.in(0).as<BFloat16>() + at, static_cast<size_t>(count * g.pixel));
     else
@@ -112,7 +126,7 @@ void run(const RunContext& c) noexcept {
 // ---- By definition, where the pass does not create the op ----
 
 [[gnu::cold]] Status prepare_plain(PrepareContext& c) {
-  if (!fits(c)) return c.fail("takes weights and a bias of f32, and all else in f32 or bf16");
+  if (!fits_dense(c)) return c.fail("takes a bias of f32, and all else in f32 or bf16");
   c.make_state(dense_channels_last_shape(c.in(0), c.in(1), c.out(0), c.attrs()));
   return {};
 }
@@ -124,7 +138,7 @@ float number(const Tensor& t, int64_t i) {
 void run_plain(const RunContext& c) noexcept {
   const ConvShape& s = c.state<ConvShape>();
   const Tensor &x = c.in(0), &y = c.out(0);
-  const auto* const weight = c.in(1).as<float>();
+  const Tensor& weight = c.in(1);
   const int64_t taps = s.kernel_size();
   c.parallel_for(s.n * s.out_size(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t at = begin * s.o; at < end * s.o; ++at) {
@@ -133,7 +147,7 @@ void run_plain(const RunContext& c) noexcept {
       for_met_taps(s, pixel, [&](int64_t tap, int64_t row, int64_t column) {
         const int64_t from = ((image * s.in[1] + row) * s.in[2] + column) * s.c;
         for (int64_t k = 0; k < s.c; ++k)
-          sum += number(x, from + k) * weight[(o * s.c + k) * taps + tap];
+          sum += number(x, from + k) * number(weight, (o * s.c + k) * taps + tap);
       });
       if (c.has(2)) sum += c.in(2).as<float>()[o];
       if (c.has(3)) sum += number(c.in(3), at);

@@ -96,7 +96,13 @@ struct Entry {
   int64_t packed_floats() const { return ceil_div(s.o, table->panel) * table->panel * depth(); }
 };
 
-bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 && c.out(0).count() > 0; }
+bool is_of_one_dtype(const PrepareContext& c) {
+  return c.in(0).dtype == c.out(0).dtype && c.in(1).dtype == c.out(0).dtype &&
+         (!c.has(2) || c.in(2).dtype == c.out(0).dtype);
+}
+bool accepts(const PrepareContext& c) {
+  return c.out(0).dtype == f32 && is_of_one_dtype(c) && c.out(0).count() > 0;
+}
 
 // weight [o, depth] as panels; missing elements of the last one are 0.
 void pack_weight(int64_t o, int64_t depth, int64_t panel, const float* weight, float* to) {
@@ -198,8 +204,11 @@ void run(const RunContext& c) noexcept {
   });
 }
 
-// Any dtype: one element of y at a time.
+// Any dtype: one element of y at a time. Kernel "rows" computes results of mixed operands, unless
+// they are empty.
 Status plain_prepare(PrepareContext& c) {
+  if (!is_of_one_dtype(c) && c.out(0).count() > 0)
+    return c.fail("takes operands of the result's dtype");
   c.make_state(to_channels_last_shape(c.in(0), c.in(1), c.out(0), c.attrs()));
   return {};
 }

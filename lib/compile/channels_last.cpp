@@ -2,9 +2,9 @@
 // Runs regions of convolutions, and the elementwise ops between them, with channels as the last
 // dim. 1x1 convolutions are then linear layers, and depthwise convolutions use vectors of channels.
 // Convolutions of 8-bit integers multiply rows where they lie, with AVX-512 VNNI or AMX, and those
-// of Precision::bf16 with AMX. Images are permuted at the edges of a region. A region is converted
-// only if this costs less than its convolutions gain. Convolutions with few input channels, such as
-// the first one of a model, write their result in this layout.
+// of bf16, or of Precision::bf16, with AMX. Images are permuted at the edges of a region. A region
+// is converted only if this costs less than its convolutions gain. Convolutions with few input
+// channels, such as the first one of a model, write their result in this layout.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -66,10 +66,11 @@ class ChannelsLast {
   }
 
   static bool is_byte(DType dtype) { return dtype == u8 || dtype == i8; }
+  static bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
   // [n, c, h, w] of known size, except n.
   bool is_image(ValueId id) const {
     const TensorType& t = type(id);
-    return (t.dtype == f32 || is_byte(t.dtype)) && t.rank() == 4 &&
+    return (t.dtype == f32 || is_half(t.dtype) || is_byte(t.dtype)) && t.rank() == 4 &&
            std::all_of(t.shape.begin() + 1, t.shape.end(),
                        [](const Dim& d) { return d.is_constant(); });
   }
@@ -93,7 +94,8 @@ class ChannelsLast {
     if (op == "quantized_conv") return is_image(node.inputs[0]) ? Kind::pointwise : Kind::other;
     if (op == "conv_integer") return kind_of_integers(node);
     if (op == "max_pool")
-      return is_byte(type(y).dtype) || rounds_rows() ? Kind::max_pool : Kind::other;
+      return is_byte(type(y).dtype) || multiplies_rows_of(type(y).dtype) ? Kind::max_pool
+                                                                         : Kind::other;
     if (is_byte(type(y).dtype) && op == "concat")
       return attrs_of(node).integer("dim") == Dim(1) ? Kind::concat : Kind::other;
     return is_elementwise(node, context_) && suits(node) ? Kind::elementwise : Kind::other;
@@ -104,9 +106,9 @@ class ChannelsLast {
     const Shape &x = type(conv.inputs[0]).shape, &weight = type(conv.inputs[1]).shape;
     if (attrs.flag("transposed")) return Kind::other;
     const Dim groups = attrs.integer("groups");
-    if (groups == Dim(1) && rounds_rows() && !attrs.flag("exact") &&
-        fixed_data(graph_, context_, conv.inputs[1]) && weight[0].constant() >= kLeastRowChannels &&
-        x[1].constant() >= kLeastRowChannels)
+    if (groups == Dim(1) && multiplies_rows_of(type(conv.inputs[0]).dtype) &&
+        !attrs.flag("exact") && fixed_data(graph_, context_, conv.inputs[1]) &&
+        weight[0].constant() >= kLeastRowChannels && x[1].constant() >= kLeastRowChannels)
       return Kind::dense;
     if (groups == Dim(1)) {
       if (weight[2] == Dim(1) && weight[3] == Dim(1) && all(attrs.integers("stride"), 1) &&
@@ -129,10 +131,12 @@ class ChannelsLast {
   }
   // Libraries for some models lack ops that only other processors need.
   static constexpr bool kHoldsMoves = holds_op("permute") && holds_op("reshape");
-  // Whether convolutions of floats multiply rows of bf16.
-  bool rounds_rows() const {
+  // Whether convolutions of this dtype multiply rows of bf16.
+  bool multiplies_rows_of(DType dtype) const {
     return kHoldsMoves && holds_op("conv_dense_channels_last") && chosen_isa() >= Isa::avx512_amx &&
-           context_.options->precision == Precision::bf16 && !context_.options->low_memory;
+           (dtype == DType::bf16 ||
+            (dtype == f32 && context_.options->precision == Precision::bf16)) &&
+           !context_.options->low_memory;
   }
   // Whether products of rows take less time than those of kernel "gemm", which packs images.
   static bool multiplies_rows() {
@@ -162,7 +166,10 @@ class ChannelsLast {
     if (kind == Kind::depthwise) return elements(node.outputs[0]);
     if (kind != Kind::integer && kind != Kind::dense) return 0;
     const Shape& weight = type(node.inputs[1]).shape;
-    return elements(node.inputs[0]) * (weight[2] * weight[3]).constant() / kRowGain;
+    const int64_t copied = elements(node.inputs[0]) * (weight[2] * weight[3]).constant() / kRowGain;
+    // Outside of a region, x and y are also cast.
+    const bool is_cast = is_half(type(node.inputs[0]).dtype);
+    return is_cast ? copied + elements(node.inputs[0]) + elements(node.outputs[0]) : copied;
   }
 
   // The mean over each channel.
@@ -242,7 +249,7 @@ class ChannelsLast {
     choose_rounded();
   }
 
-  // Results that only convolutions of bf16 read: they are stored in bf16.
+  // Results in bf16, and those that only convolutions of bf16 read: they are stored in bf16.
   void choose_rounded() {
     std::vector<int> others = use_counts(graph_);
     const auto is_dense = [&](const Node& node) {
@@ -253,7 +260,9 @@ class ChannelsLast {
       for (const size_t i : {0, 3})
         if (is_dense(node) && node.inputs[i] != kNoValue) --others[node.inputs[i]];
     for (const Node& node : graph_.nodes())
-      if (is_dense(node) && others[node.outputs[0]] == 0) rounded_.insert(node.outputs[0]);
+      if (is_dense(node) &&
+          (others[node.outputs[0]] == 0 || type(node.outputs[0]).dtype == DType::bf16))
+        rounded_.insert(node.outputs[0]);
   }
 
   // Whether nodes of this kind read their images with the channels last.
@@ -278,13 +287,18 @@ class ChannelsLast {
     return graph_.call("reshape", {x}, {{"shape", std::move(shape)}});
   }
 
+  Value cast(const Value& x, DType dtype) {
+    return !x || x.dtype() == dtype ? x : graph_.call("cast", {x}, {{"dtype", dtype}});
+  }
+
   // The weight [o, c, 1, 1] as [o, c]; if it is constant, a constant that shares its memory.
   Value matrix(ValueId weight) {
     const Value w = graph_.value(weight);
     const TensorData* const data = fixed_data(graph_, context_, weight);
     if (data == nullptr) return reshaped(w, {w.dim(0), w.dim(1)});
     TensorData flat = *data;
-    flat.tensor = view(data->tensor.data, f32, {data->tensor.shape[0], data->tensor.shape[1]});
+    flat.tensor =
+        view(data->tensor.data, data->tensor.dtype, {data->tensor.shape[0], data->tensor.shape[1]});
     return graph_.constant(std::move(flat), graph_.value_info(weight).name + "_matrix");
   }
 
@@ -315,7 +329,9 @@ class ChannelsLast {
   // As a pooling of [n, 1, h, w, c] that leaves the last dim as it is.
   Value pooled(const Node& node) {
     const AttrReader attrs = attrs_of(node);
-    const Value x = to_nhwc(node.inputs[0]);
+    // Kernels compare f32 in vectors.
+    const DType dtype = type(node.outputs[0]).dtype;
+    const Value x = is_half(dtype) ? cast(to_nhwc(node.inputs[0]), f32) : to_nhwc(node.inputs[0]);
     const auto with = [&](const char* name, const Dim& last) {
       const std::span<const Dim> given = attrs.integers(name);
       if (given.empty()) return Dims();
@@ -328,7 +344,7 @@ class ChannelsLast {
                      {"padding", with("padding", 0)},
                      {"dilation", with("dilation", 1)},
                      {"ceil_mode", attrs.flag("ceil_mode")}});
-    return reshaped(y, {y.dim(0), y.dim(2), y.dim(3), y.dim(4)});
+    return cast(reshaped(y, {y.dim(0), y.dim(2), y.dim(3), y.dim(4)}), dtype);
   }
 
   // quantized_linear has the inputs and attributes of quantized_conv.
@@ -383,24 +399,41 @@ class ChannelsLast {
           graph_.call(is_entry ? "conv_integer_to_channels_last" : "conv_integer_channels_last",
                       inputs, kept))});
     }
-    const Value bias = node.inputs[2] == kNoValue ? Value() : graph_.value(node.inputs[2]);
     kept.push_back({"activation", attrs.raw("activation")});
-    if (found->second == Kind::entry)
-      return Replacement({to_nchw(
-          graph_.call("conv_to_channels_last",
-                      {graph_.value(node.inputs[0]), graph_.value(node.inputs[1]), bias}, kept))});
-    const Value x = to_nhwc(node.inputs[0]), residual = to_nhwc(node.inputs[3]);
+    const DType dtype = type(node.outputs[0]).dtype;
+    if (found->second == Kind::pointwise) {
+      const Value bias = node.inputs[2] == kNoValue ? Value() : graph_.value(node.inputs[2]);
+      return Replacement({to_nchw(graph_.call(
+          "linear",
+          {to_nhwc(node.inputs[0]), matrix(node.inputs[1]), bias, to_nhwc(node.inputs[3])},
+          {{"activation", attrs.raw("activation")}}))});
+    }
+    // The other kernels add a bias of f32 and multiply f32, except those of rows.
+    HG_TRY_ASSIGN(const Value bias, widened(graph_, context_, node.inputs[2]));
     if (found->second == Kind::dense) {
       if (rounded_.contains(node.outputs[0])) kept.push_back({"dtype", DType::bf16});
       return Replacement({to_nchw(graph_.call(
-          "conv_dense_channels_last", {x, graph_.value(node.inputs[1]), bias, residual}, kept))});
+          "conv_dense_channels_last",
+          {to_nhwc(node.inputs[0]), graph_.value(node.inputs[1]), bias, to_nhwc(node.inputs[3])},
+          kept))});
     }
-    if (found->second == Kind::pointwise)
-      return Replacement({to_nchw(graph_.call("linear", {x, matrix(node.inputs[1]), bias, residual},
-                                              {{"activation", attrs.raw("activation")}}))});
-    const Value weight = graph_.value(node.inputs[1]);
-    return Replacement(
-        {to_nchw(graph_.call("conv_channels_last", {x, weight, bias, residual}, kept))});
+    if (found->second == Kind::entry && dtype == DType::bf16 && multiplies_rows_of(dtype) &&
+        fixed_data(graph_, context_, node.inputs[1])) {
+      kept.push_back({"dtype", dtype});
+      return Replacement({to_nchw(
+          graph_.call("conv_to_channels_last",
+                      {graph_.value(node.inputs[0]), graph_.value(node.inputs[1]), bias}, kept))});
+    }
+    HG_TRY_ASSIGN(const Value weight, widened(graph_, context_, node.inputs[1]));
+    if (found->second == Kind::entry) {
+      HG_TRY_ASSIGN(const Value x, widened(graph_, context_, node.inputs[0]));
+      return Replacement(
+          {to_nchw(cast(graph_.call("conv_to_channels_last", {x, weight, bias}, kept), dtype))});
+    }
+    const Value x = cast(to_nhwc(node.inputs[0]), f32),
+                residual = cast(to_nhwc(node.inputs[3]), f32);
+    return Replacement({to_nchw(
+        cast(graph_.call("conv_channels_last", {x, weight, bias, residual}, kept), dtype))});
   }
 
   Graph& graph_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs f16 and bf16 convolutions in f32, between casts, because the fast kernels are f32 kernels.
-// The result is rounded once, after the epilogue. Constant weights are widened at compile time and
-// freed once they are packed.
+// Runs f16 and bf16 convolutions in f32, between casts, if the fast kernels are f32 kernels: all
+// that the pass channels_last leaves. The result is rounded once, after the epilogue. Constant
+// weights are widened at compile time and freed once they are packed.
 #include "lib/compile/passes.h"
 #include "lib/graph/element.h"
 
@@ -10,9 +10,12 @@ namespace {
 
 using Replacement = std::optional<std::vector<Value>>;
 
+}  // namespace
+
 Result<Value> widened(Graph& graph, const CompileContext& context, ValueId id) {
   if (id == kNoValue) return Value();
   const TensorData* const data = fixed_data(graph, context, id);
+  if (graph.value_info(id).type.dtype == f32) return graph.value(id);
   if (data == nullptr) return graph.call("cast", {graph.value(id)}, {{"dtype", f32}});
   HG_TRY_ASSIGN(TensorData wide, TensorData::allocate(f32, data->tensor.shape));
   for (int64_t i = 0; i < wide.tensor.count(); ++i)
@@ -20,8 +23,6 @@ Result<Value> widened(Graph& graph, const CompileContext& context, ValueId id) {
   release_pages(graph, *data);
   return graph.constant(std::move(wide), graph.value_info(id).name + "_f32");
 }
-
-}  // namespace
 
 Status widen_convs(Graph& graph, const CompileContext& context) {
   if (context.options->device != Device::cpu) return {};

@@ -59,6 +59,9 @@ Status lay_channels_last(Graph& graph, const CompileContext& context);
 Status form_programs(Graph& graph, const CompileContext& context);
 Status update_early(Graph& graph, const CompileContext& context);
 
+// The value in f32: a constant that replaces fixed data of 16 bits, or a cast.
+Result<Value> widened(Graph& graph, const CompileContext& context, ValueId id);
+
 // The data of a constant, or of a state that no run assigns; otherwise null.
 const TensorData* fixed_data(const Graph& graph, const CompileContext& context, ValueId id);
 

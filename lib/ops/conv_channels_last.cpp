@@ -30,24 +30,25 @@ Status conv_channels_last_expand(ExpandContext& c) {
   return {};
 }
 
+Value in_f32(Graph& g, const Value& x) {
+  return x.dtype() == f32 ? x : g.call("cast", {x}, {{"dtype", f32}});
+}
+
 // A convolution of all channels, in f32.
 Status conv_dense_channels_last_expand(ExpandContext& c) {
   Graph& g = c.graph();
   if (c.in(0).rank() != 4)
     return invalid_argument("conv_dense_channels_last: x must be [n, h, w, c], but is ",
                             c.in(0).shape());
-  const auto in_f32 = [&](Value x, Dims dims) {
-    if (!x) return x;
-    if (x.dtype() != f32) x = g.call("cast", {x}, {{"dtype", f32}});
-    return g.call("permute", {x}, {{"dims", std::move(dims)}});
+  const auto nchw = [&](const Value& x) {
+    return x ? g.call("permute", {in_f32(g, x)}, {{"dims", Dims{0, 3, 1, 2}}}) : x;
   };
   NamedAttrs attrs;
   for (const std::string_view name : {"stride", "padding", "dilation", "activation"})
     attrs.push_back({name, c.attrs().raw(name)});
-  Value y = g.call("conv",
-                   {in_f32(c.in(0), {0, 3, 1, 2}), c.in(1), input_or_none(c, 2),
-                    in_f32(input_or_none(c, 3), {0, 3, 1, 2})},
-                   attrs);
+  Value y = g.call(
+      "conv", {nchw(c.in(0)), in_f32(g, c.in(1)), input_or_none(c, 2), nchw(input_or_none(c, 3))},
+      attrs);
   y = g.call("permute", {y}, {{"dims", Dims{0, 2, 3, 1}}});
   const DType dtype = c.attrs().dtype("dtype");
   c.set_out(0, dtype == f32 ? y : g.call("cast", {y}, {{"dtype", dtype}}));
@@ -62,8 +63,15 @@ Status expand_entry(ExpandContext& c) {
   NamedAttrs attrs;
   for (const std::string_view name : {"stride", "padding", "dilation", "activation"})
     attrs.push_back({name, c.attrs().raw(name)});
-  const Value y = c.graph().call("conv", {c.in(0), c.in(1), input_or_none(c, 2)}, attrs);
-  c.set_out(0, c.graph().call("permute", {y}, {{"dims", Dims{0, 2, 3, 1}}}));
+  Graph& g = c.graph();
+  const DType dtype = c.attrs().dtype("dtype");
+  const bool is_rounded = dtype == bf16;  // otherwise, all have one dtype
+  const Value y = g.call("conv",
+                         {is_rounded ? in_f32(g, c.in(0)) : c.in(0),
+                          is_rounded ? in_f32(g, c.in(1)) : c.in(1), input_or_none(c, 2)},
+                         attrs);
+  const Value last = g.call("permute", {y}, {{"dims", Dims{0, 2, 3, 1}}});
+  c.set_out(0, is_rounded ? g.call("cast", {last}, {{"dtype", dtype}}) : last);
   return {};
 }
 
@@ -83,15 +91,18 @@ constexpr OpDef kOps[] = {
      .expand = conv_channels_last_expand,
      .traits = kInternal,
      .flops = conv_channels_last_flops},
-    // x: [n, h, w, c] in f32 or bf16, weight: [out, c, kernel...]; y has the given dtype.
+    // x: [n, h, w, c], weight: [out, c, kernel...], both in f32 or bf16, with a bias of f32; y has
+    // the given dtype.
     {.signature = "conv_dense_channels_last(x, weight, bias?, residual?, stride: int[] = [1], "
                   "padding: int[] = [0], dilation: int[] = [1], activation: str = \"none\", "
                   "dtype: dtype = f32) -> y",
      .expand = conv_dense_channels_last_expand,
      .traits = kInternal,
      .flops = entry_flops},
+    // With dtype bf16, x and weight are f32 or bf16, with a bias of f32; else all have one dtype.
     {.signature = "conv_to_channels_last(x, weight, bias?, stride: int[] = [1], "
-                  "padding: int[] = [0], dilation: int[] = [1], activation: str = \"none\") -> y",
+                  "padding: int[] = [0], dilation: int[] = [1], activation: str = \"none\", "
+                  "dtype: dtype = f32) -> y",
      .expand = expand_entry,
      .traits = kInternal,
      .flops = entry_flops},
