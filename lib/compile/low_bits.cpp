@@ -216,36 +216,55 @@ class Reader {
       q.scales_shape = *scales;
       return q;
     }
-    if (q.offsets != kNoValue) return {};
-    // slice(reshape(expand(scales, [.., blocks, group, ..])))
-    const Node* slice = producer(mul->inputs[1], "slice");
+    const std::optional<Spread> scales = spread(mul->inputs[1], *shape, q.ones);
+    if (!scales) return {};
+    if (q.offsets != kNoValue) {
+      const std::optional<Spread> offsets = spread(q.offsets, *shape, q.ones);
+      if (!offsets || offsets->split != scales->split || offsets->group != scales->group ||
+          !(offsets->shape == scales->shape))
+        return {};
+      q.offsets = offsets->from;
+    }
+    q.split = scales->split;
+    q.group = scales->group;
+    q.scales = scales->from;
+    q.shape = *shape;
+    q.scales_shape = scales->shape;
+    q.scales_shape.erase(q.split + 1);
+    return q;
+  }
+
+  // One number per block of the dim `split`, whose last block is cut:
+  // slice(reshape(expand(from, [.., blocks, group, ..])))
+  struct Spread {
+    ValueId from = kNoValue;
+    int split = 0;
+    int64_t group = 1;
+    Sizes shape;  // of `from`
+  };
+  std::optional<Spread> spread(ValueId id, const Sizes& shape, int ones) const {
+    const Node* slice = producer(id, "slice");
     const Node* whole = slice ? producer(slice->inputs[0], "reshape") : nullptr;
     const Node* expand = whole ? producer(whole->inputs[0], "expand") : nullptr;
-    const std::optional<Sizes> scales =
-        expand ? scales_of(expand->inputs[0], q.ones) : std::nullopt;
-    if (!scales || scales->rank() != 3) return {};
+    const std::optional<Sizes> from = expand ? scales_of(expand->inputs[0], ones) : std::nullopt;
+    if (!from || from->rank() != 3) return {};
     const int64_t dim = integer(*slice, "dim");
     if (dim < 0 || dim > 1 || integer(*slice, "start") != 0 || integer(*slice, "step") != 1)
       return {};
     const int at = static_cast<int>(dim);
-    const std::optional<Sizes> wide = sizes(expand->outputs[0], q.ones),
-                               all = sizes(whole->outputs[0], q.ones),
-                               cut = sizes(slice->outputs[0], q.ones);
+    const std::optional<Sizes> wide = sizes(expand->outputs[0], ones),
+                               all = sizes(whole->outputs[0], ones),
+                               cut = sizes(slice->outputs[0], ones);
     if (!wide || !all || !cut || wide->rank() != 3 || all->rank() != 2 || cut->rank() != 2)
       return {};
-    q.split = at;
-    q.group = (*wide)[at + 1];
-    q.scales = expand->inputs[0];
+    const int64_t group = (*wide)[at + 1];
     const int other = at == 0 ? 2 : 0;
-    const bool fits = q.group >= 1 && (*scales)[at + 1] == 1 && (*scales)[at] == (*wide)[at] &&
-                      (*scales)[other] == (*wide)[other] && (*all)[at] == (*wide)[at] * q.group &&
-                      (*all)[1 - at] == (*wide)[other] && (*cut)[at] == (*shape)[at] &&
-                      spans((*cut)[1 - at], (*shape)[1 - at]) &&
-                      (*wide)[at] == ((*shape)[at] + q.group - 1) / q.group;
-    q.shape = *shape;
-    q.scales_shape = *scales;
-    q.scales_shape.erase(at + 1);
-    return fits ? std::optional(q) : std::nullopt;
+    const bool fits = group >= 1 && (*from)[at + 1] == 1 && (*from)[at] == (*wide)[at] &&
+                      (*from)[other] == (*wide)[other] && (*all)[at] == (*wide)[at] * group &&
+                      (*all)[1 - at] == (*wide)[other] && (*cut)[at] == shape[at] &&
+                      spans((*cut)[1 - at], shape[1 - at]) &&
+                      (*wide)[at] == (shape[at] + group - 1) / group;
+    return fits ? std::optional(Spread{expand->inputs[0], at, group, *from}) : std::nullopt;
   }
   // One per element of a dim, or one for all.
   static bool spans(int64_t scales, int64_t size) { return scales == size || scales == 1; }
