@@ -12,16 +12,19 @@ import json
 import os
 import sys
 import tempfile
+from functools import partial
 from typing import NamedTuple
 
 from ._convert import Report, _run
 from ._decoder import decoder_of, export
 from ._decoder_check import compare_decoder, expected_of, expected_of_encoder, expected_of_images
 from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder
-from ._errors import NotFoundError, UnsupportedError
+from ._errors import HologramError, NotFoundError, UnsupportedError
 from ._images import image_decoder_of, images_of, reads_images
+from ._low_bits import widened
 from ._model import Library, load, path_of, refuse_overwriting
 from ._quantize import quantize
+from ._quantized_folder import load_quantized, refuse_missing, settings_of
 
 # The files of a folder that a model keeps.
 _FILES = (
@@ -101,7 +104,7 @@ def _imported():
     return torch, transformers
 
 
-def _loaded(torch, transformers, folder):
+def _loaded(torch, transformers, folder, check):
     if not os.path.isdir(folder):
         raise NotFoundError(f"{folder}: there is no such folder")
     if not os.path.exists(os.path.join(folder, "config.json")):
@@ -114,7 +117,14 @@ def _loaded(torch, transformers, folder):
             kind = transformers.AutoModelForSpeechSeq2Seq if speaks else transformers.AutoModelForSeq2SeqLM
         elif type(config) in transformers.AutoModelForImageTextToText._model_mapping and type(config) not in kind._model_mapping:
             kind = transformers.AutoModelForImageTextToText
-        return kind.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+        settings = settings_of(config)
+        if settings is not None:
+            return load_quantized(torch, kind, config, folder, settings, check)
+        module, told = kind.from_pretrained(folder, dtype=torch.float32, local_files_only=True, output_loading_info=True)
+        refuse_missing(folder, told)
+        return module
+    except HologramError:
+        raise
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise UnsupportedError(f"{folder}: transformers cannot load the model: {error}") from error
 
@@ -194,7 +204,7 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, check
     folder = path_of(folder_or_model) if isinstance(folder_or_model, (str, os.PathLike)) else None
     if folder is not None and tokenizer is not None:
         raise TypeError("a folder has its own tokenizer; pass tokenizer with a model in memory")
-    module = _loaded(torch, transformers, folder) if folder is not None else folder_or_model
+    module = _loaded(torch, transformers, folder, check) if folder is not None else folder_or_model
     if not isinstance(module, transformers.PreTrainedModel):
         raise TypeError(f"convert takes a folder or a model of transformers, not a {type(module).__name__}")
     limit = _positions(module, max_context)
@@ -209,7 +219,7 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, check
                 "encode": _exported(torch, encoder, None, work, "encode"),
                 "decode": _exported(torch, decoder, max_context, work, "decode"),
             }
-            expected = expected_of_encoder(torch, module, encoder.inputs[0], limit) if check else []
+            expect = partial(expected_of_encoder, torch, module, encoder.inputs[0], limit)
         elif reads_images(module):
             images = images_of(torch, module)
             encoder, decoder = image_decoder_of(torch, module, images)
@@ -217,7 +227,7 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, check
                 "encode": _exported(torch, encoder, None, work, "encode"),
                 "decode": _exported(torch, decoder, max_context, work, "decode"),
             }
-            expected = expected_of_images(torch, module, images, limit) if check else []
+            expect = partial(expected_of_images, torch, module, images, limit)
         else:
             decoder = decoder_of(torch, module)
             if decoder.without_past:
@@ -225,7 +235,11 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, check
             if decoder.one_row:
                 warnings.append("the model takes one prompt at a time, since its steps on several differ from runs on all tokens")
             programs = {"model": _exported(torch, decoder, max_context, work, "model")}
-            expected = expected_of(torch, module, decoder, programs["model"].pairs, limit) if check else []
+            expect = partial(expected_of, torch, module, decoder, programs["model"].pairs, limit)
+        expected = []
+        if check:
+            with widened(torch, module):
+                expected = expect()
     finally:
         module.train(was_training)
     return _Captured({name: each.words for name, each in programs.items()}, files, warnings, expected)
