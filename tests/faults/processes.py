@@ -10,19 +10,14 @@ import random
 import resource
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tools"))
+from npy_file import write_npy  # noqa: E402
+
 BIN = WORK = None
-
-
-def write_npy(path, values, shape):
-    head = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % "".join(f"{n}, " for n in shape)
-    head = head.ljust((len(head) + 10) // 64 * 64 + 64 - 11) + "\n"
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode()
-                     + struct.pack(f"<{len(values)}f", *values))
 
 
 def is_whole(path):

@@ -13,6 +13,8 @@ import struct
 import subprocess
 import sys
 
+from npy_file import read_npy, write_npy
+
 WORK = BIN = None
 
 
@@ -20,20 +22,6 @@ def run(*command, code=0, **options):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
     assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr if code else done.stdout
-
-
-def write_npy(path, values, shape):
-    """f32."""
-    head = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % "".join(f"{n}, " for n in shape)
-    head = head.ljust((len(head) + 10) // 64 * 64 + 64 - 11) + "\n"
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode()
-                     + struct.pack(f"<{len(values)}f", *values))
-
-
-def read_npy(path):
-    data = path.read_bytes()
-    start = 10 + struct.unpack("<H", data[8:10])[0]
-    return list(struct.unpack(f"<{(len(data) - start) // 4}f", data[start:]))
 
 
 def check_diff(model):
