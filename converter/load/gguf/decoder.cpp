@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "converter/core/allocated.h"
 #include "converter/core/failure.h"
 #include "converter/load/gguf/settings.h"
 #include "converter/load/gguf/weights.h"
@@ -134,16 +135,15 @@ class Builder {
 
   Angles angles(double base, double scale, const std::vector<double>& factors) {
     const int64_t half = s_.rotated / 2;
-    Result<TensorData> data = TensorData::allocate(f32, {half});
-    if (!data.ok()) throw Failure{Exit::unsupported, std::string(data.status().message())};
+    TensorData data = allocated(f32, {half});
     for (int64_t i = 0; i < half; ++i) {
       const double frequency =
           std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(s_.rotated));
       const double factor = factors.empty() ? 1 : factors[static_cast<size_t>(i)];
-      data->tensor.as<float>()[i] = static_cast<float>(frequency / factor / scale);
+      data.tensor.as<float>()[i] = static_cast<float>(frequency / factor / scale);
     }
     const Value at = reshape(hg::cast(positions_, f32), {b_, 1, t_, 1});
-    const Value turn = at * graph_.constant(*std::move(data));
+    const Value turn = at * graph_.constant(std::move(data));
     const Value both = concat({turn, turn}, -1);
     return {cos(both), sin(both)};
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "converter/core/allocated.h"
 #include "converter/core/failure.h"
 #include "converter/load/gguf/blocks.h"
 #include "hg/ops.h"
@@ -11,12 +12,6 @@
 
 namespace hg::convert::gguf {
 namespace {
-
-TensorData allocated(DType dtype, const Sizes& shape) {
-  Result<TensorData> data = TensorData::allocate(dtype, shape);
-  if (!data.ok()) throw Failure{Exit::unsupported, std::string(data.status().message())};
-  return *std::move(data);
-}
 
 // The rows of a tensor as bytes, in the order described at take().
 class Rows {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "converter/core/allocated.h"
 #include "converter/core/failure.h"
 #include "converter/load/onnx/graph.h"
 
@@ -47,11 +48,10 @@ void GraphReader::read_constant(const file::NodeProto& node, const Attributes& a
   const file::AttributeProto& value = *attributes.begin()->second;
   ScriptTensor made;
   const auto keep = [&](DType dtype, const Sizes& shape, const auto& from) {
-    Result<TensorData> data = TensorData::allocate(dtype, shape);
-    if (!data.ok()) throw Failure{Exit::unsupported, std::string(data.status().message())};
+    TensorData data = allocated(dtype, shape);
     using Element = std::decay_t<decltype(*from.begin())>;
-    std::copy(from.begin(), from.end(), data->tensor.as<Element>());
-    made.data = std::move(*data);
+    std::copy(from.begin(), from.end(), data.tensor.as<Element>());
+    made.data = std::move(data);
     program_.tensors.push_back(std::move(made));
     return Item(ScriptTensorIndex{static_cast<int32_t>(program_.tensors.size() - 1)});
   };

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "converter/core/allocated.h"
 #include "converter/core/failure.h"
 #include "lib/graph/utf8.h"
 
@@ -34,12 +35,6 @@ class Descriptor {
  private:
   int number_;
 };
-
-TensorData allocated(DType dtype, const Sizes& shape) {
-  Result<TensorData> data = TensorData::allocate(dtype, shape);
-  if (!data.ok()) throw Failure{Exit::unsupported, std::string(data.status().message())};
-  return *std::move(data);
-}
 
 // Returns the shape of a tensor whose elements have `element` bytes in memory.
 Sizes shape_of(const file::TensorProto& tensor, int64_t element) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "converter/core/allocated.h"
 #include "converter/core/failure.h"
 #include "converter/load/onnx/onnx.h"
 
@@ -248,8 +249,7 @@ Item GraphReader::sparse_item(const file::SparseTensorProto& sparse) {
                   str_cat("the sparse tensors up to '", sparse.values().name(), "' have more than ",
                           kMostDense, " bytes as dense ones")};
   dense_ += dense_bytes;
-  Result<TensorData> dense = TensorData::allocate(values->tensor.dtype, shape);
-  if (!dense.ok()) throw Failure{Exit::unsupported, std::string(dense.status().message())};
+  TensorData dense = allocated(values->tensor.dtype, shape);
   const int64_t count = values->tensor.count(), bytes = size_of(values->tensor.dtype);
   const bool flat = indices->tensor.rank() == 1;
   if (indices->tensor.count() != (flat ? count : count * shape.rank())) throw fail();
@@ -264,9 +264,9 @@ Item GraphReader::sparse_item(const file::SparseTensorProto& sparse) {
     }
     if (at < 0 || at >= shape.count()) throw fail();
     std::copy_n(values->tensor.as<const char>() + i * bytes, bytes,
-                dense->tensor.as<char>() + at * bytes);
+                dense.tensor.as<char>() + at * bytes);
   }
-  return constant_item(*std::move(dense));
+  return constant_item(std::move(dense));
 }
 
 bool GraphReader::bind_transposed(const std::string& name, const Item& item, ScriptBlock& block) {
