@@ -22,8 +22,9 @@ def bits_of(numbers, bits):
     return torch.from_numpy(np.array(words, np.uint32).reshape(len(words), columns).view(np.int32))
 
 
-def random_scales(draws, shape, dtype):
-    return torch.from_numpy(draws.uniform(0.02, 0.06, shape)).to(dtype)
+def random_scales(draws, shape, dtype, bits=4):
+    """Weights have the same range for all numbers of bits."""
+    return torch.from_numpy(draws.uniform(0.32, 0.96, shape) / 2**bits).to(dtype)
 
 
 def gptq(draws, name, out, inputs, bits=4, group=32, sym=False, act_order=False, v2=False, dtype=torch.float16):
@@ -32,7 +33,7 @@ def gptq(draws, name, out, inputs, bits=4, group=32, sym=False, act_order=False,
     q = draws.integers(0, 2**bits, (inputs, out))
     # The first version cannot express zeros of 0.
     z = np.full((groups, out), 2 ** (bits - 1)) if sym else draws.integers(0 if v2 else 1, 2**bits, (groups, out))
-    s = random_scales(draws, (groups, out), dtype)
+    s = random_scales(draws, (groups, out), dtype, bits)
     g = np.arange(inputs) // size
     if act_order:
         g = draws.permutation(g)
@@ -68,7 +69,7 @@ def compressed(draws, name, out, inputs, bits=4, strategy="group", group=32, sym
     half = 2 ** (bits - 1)
     q = draws.integers(-half, half, (out, inputs))
     z = np.zeros((rows, groups), np.int64) if symmetric else draws.integers(-half, half, (rows, groups))
-    s = random_scales(draws, (rows, groups), dtype)
+    s = random_scales(draws, (rows, groups), dtype, bits)
     tensors = {
         f"{name}.weight_packed": bits_of((q + half).T, bits).T.contiguous(), f"{name}.weight_scale": s if strategy != "tensor" else s[0],
         f"{name}.weight_shape": torch.tensor([out, inputs]),
