@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions with channels last, of bf16 or with Precision::bf16: random ones equal f64 sums of
 // the rounded operands, and random networks equal those that keep their layout, up to rounding.
-// Convolutions of 16 bits in sessions equal f64 sums, too.
+// Convolutions of 16 bits in sessions equal f64 sums.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -47,7 +47,15 @@ struct Factors {
   Value u, s, vh, is_last, is_second, last, second, all_others, inverse, sign;
 };
 
-Status matrix_infer(InferContext& c) {
+Status det_grad_infer(InferContext& c) {
+  HG_TRY(check_matrix(c, 0, true));
+  c.out(0) = c.in(0);
+  return {};
+}
+Status det_grad_grad_infer(InferContext& c) {
+  HG_TRY(check_matrix(c, 0, true));
+  if (!c.require_equal(c.in(1), c.in(0)))
+    return c.fail("dy must be ", c.in(0), ", but is ", c.in(1));
   c.out(0) = c.in(0);
   return {};
 }
@@ -98,12 +106,12 @@ Status det_grad_grad_grad(GradContext& c) {
 
 constexpr OpDef kOps[] = {
     {.signature = "det_grad(x) -> y",
-     .infer = matrix_infer,
+     .infer = det_grad_infer,
      .grad = det_grad_of,
      .expand = det_grad_expand,
      .traits = kInternal},
     {.signature = "det_grad_grad(x, dy) -> dx",
-     .infer = matrix_infer,
+     .infer = det_grad_grad_infer,
      .grad = det_grad_grad_grad,
      .expand = det_grad_grad_expand,
      .traits = kInternal},

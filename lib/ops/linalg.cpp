@@ -28,16 +28,6 @@ Value gaps(const Value& v) { return term::differences(v) + identity(v, v.dim(-1)
 
 // ---- shape rules ----
 
-Status check_matrix(InferContext& c, int input, bool square) {
-  const TensorType& x = c.in(input);
-  if (x.dtype != f32 && x.dtype != f64)
-    return c.fail("matrices must be f32 or f64, but are ", x.dtype);
-  if (x.rank() < 2) return c.fail("a matrix has at least two dims, this has the shape ", x.shape);
-  const Dim &rows = x.shape[x.shape.size() - 2], &columns = x.shape.back();
-  if (square && !c.require_equal(rows, columns))
-    return c.fail("the matrices must be square, but their shape is ", x.shape);
-  return {};
-}
 Shape batch_of(const TensorType& x) { return Shape(x.shape.begin(), x.shape.end() - 2); }
 
 // a: [..., n, n], b: [..., n, k]

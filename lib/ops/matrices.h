@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short spellings for formulas on matrices in the last two dims.
+// Short spellings for formulas on matrices in the last two dims, and what their ops check.
 #pragma once
 
 #include <initializer_list>
 #include <utility>
 
+#include "hg/op.h"
 #include "lib/ops/terms.h"
 
 namespace hg::ops::term {
@@ -30,3 +31,18 @@ inline Shape with(Shape batch, std::initializer_list<Dim> dims) {
 }
 
 }  // namespace hg::ops::term
+
+namespace hg::ops {
+
+inline Status check_matrix(InferContext& c, int input, bool square) {
+  const TensorType& x = c.in(input);
+  if (x.dtype != f32 && x.dtype != f64)
+    return c.fail("matrices must be f32 or f64, but are ", x.dtype);
+  if (x.rank() < 2) return c.fail("a matrix has at least two dims, this has the shape ", x.shape);
+  const Dim &rows = x.shape[x.shape.size() - 2], &columns = x.shape.back();
+  if (square && !c.require_equal(rows, columns))
+    return c.fail("the matrices must be square, but their shape is ", x.shape);
+  return {};
+}
+
+}  // namespace hg::ops

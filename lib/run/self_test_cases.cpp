@@ -379,6 +379,10 @@ constexpr Case kCases[] = {
      [](CaseInputs& in) {
        in.graph.call("det", {in.x({2, 5, 5})});
      }},
+    {"det_grad",
+     [](CaseInputs& in) {
+       in.graph.call("det_grad", {in.x({2, 5, 5})});
+     }},
     {"matrix_exp",
      [](CaseInputs& in) {
        in.graph.call("matrix_exp", {in.x({2, 5, 5})});

@@ -157,7 +157,7 @@ def trouble_of_states(bin, folder, name, family, export):
         for key, value in inputs.items():
             np.save(folder / f"{key}{at}.npy", value)
         jobs.append({"model": str(file), "stream": "a", "output_dir": str(folder / f"run{at}"),
-                     "inputs": {key: str(folder / f"{key}{at}.npy") for key in inputs}})  # fmt: skip
+                     "inputs": [str(folder / f"{key}{at}.npy") for key in inputs]})  # fmt: skip
     (folder / "jobs.json").write_text(json.dumps(jobs))
     done = run(bin / "hg-run", "--batch", folder / "jobs.json")
     if done.returncode != 0:
