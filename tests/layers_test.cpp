@@ -277,4 +277,37 @@ TEST(Layers, PythonModulesImportInNoCircle) {
   EXPECT_EQ(circle, "") << "these modules of python/hologram import each other";
 }
 
+// Two classes of one name in one namespace are one class to the linker, which keeps either code.
+TEST(Layers, ClassesHaveNamesOfTheirOwn) {
+  const fs::path root = HG_SOURCE_DIR;
+  const std::regex opens(R"(namespace ([\w:]*) ?\{.*)");
+  const std::regex defines(R"((?:struct|class) (\w+)(?: final)?(?: :.*)? ?\{.*)");
+  std::map<std::string, std::string> files;  // by the full name of a class
+  std::string twice;
+  for (const std::string& top : kAll)
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / top)) {
+      const std::string end = entry.path().extension().string();
+      if (end != ".h" && end != ".cpp") continue;
+      const std::string file = fs::relative(entry.path(), root).generic_string();
+      std::ifstream in(entry.path());
+      std::vector<std::string> within;  // "" for a namespace without a name
+      for (std::string line; std::getline(in, line);) {
+        std::smatch match;
+        if (std::regex_match(line, match, opens)) within.push_back(match[1]);
+        if (line.starts_with("}  // namespace") && !within.empty()) within.pop_back();
+        if (!std::regex_match(line, match, defines) ||
+            std::find(within.begin(), within.end(), "") != within.end())
+          continue;
+        std::string name;
+        for (const std::string& each : within) name += each + "::";
+        name += match[1].str();
+        const auto [at, is_new] = files.emplace(name, file);
+        if (!is_new && at->second != file)
+          twice += name + " in " + at->second + " and " + file + "\n";
+      }
+    }
+  EXPECT_GT(files.size(), 500u);
+  EXPECT_EQ(twice, "");
+}
+
 }  // namespace

@@ -121,7 +121,7 @@ class Interpreter final : public Environment {
   const Turned& turned_;
   Graph& top_;
   const bool tracks_memory_;  // an op of the program writes in place
-  Report report_;
+  ImportReport report_;
   Memory memory_;
   Identities identities_;
   std::optional<Attributes> attributes_;

@@ -5,7 +5,7 @@
 
 namespace hg::convert {
 
-void Report::reject(const ScriptNode& node, const Refusal& refusal) {
+void ImportReport::reject(const ScriptNode& node, const Refusal& refusal) {
   const std::string op = node.overload.empty() ? node.kind : str_cat(node.kind, ".", node.overload);
   for (Unsupported& other : result_.unsupported)
     if (other.op == op && other.origin == node.origin && other.reason == refusal.reason) {

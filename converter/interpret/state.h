@@ -17,9 +17,9 @@
 namespace hg::convert {
 
 // What the caller is told: notes, each once, rejected ops, and the nodes that ran.
-class Report {
+class ImportReport {
  public:
-  explicit Report(Imported& result) : result_(result) {}
+  explicit ImportReport(Imported& result) : result_(result) {}
 
   void note(const std::string& line) {
     if (said_.insert(line).second) result_.notes.push_back(line);

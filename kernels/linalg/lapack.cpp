@@ -21,7 +21,7 @@ void set_other_triangle(double* a, int64_t n, bool upper) {
 
 int64_t solve_doubles(const Matrices& s) { return s.n * s.n + s.n * s.k + doubles_of_ints(s.n); }
 bool solve(const RunContext& c, const Matrices& s, int64_t index, double* a) {
-  const Order order(s);
+  const MatrixOrder order(s);
   double* const b = a + s.n * s.n;
   int* const pivots = ints(b + s.n * s.k);
   load_transposed(c.in(0), index, s.n, s.n, a);
@@ -40,7 +40,7 @@ int64_t solve_triangular_doubles(const Matrices& s) { return s.n * s.n + s.n * s
 bool solve_triangular(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   // The diagonal is inverted; below this, the inverse overflows.
   constexpr double kSmallest = 0x1p-1022;
-  const Order order(s);
+  const MatrixOrder order(s);
   double* const b = a + s.n * s.n;
   load(c.in(0), index, s.n * s.n, a);
   load(c.in(1), index, s.n * s.k, b);
@@ -57,7 +57,7 @@ bool solve_triangular(const RunContext& c, const Matrices& s, int64_t index, dou
 int64_t lu_doubles(const Matrices& s) { return s.m * s.n + doubles_of_ints(std::min(s.m, s.n)); }
 // Factors in column-major order, followed by pivots. Returns false if x is not finite.
 bool factor(const RunContext& c, const Matrices& s, int64_t index, double* a, int* info) {
-  const Order order(s);
+  const MatrixOrder order(s);
   load_transposed(c.in(0), index, s.m, s.n, a);
   if (!is_finite(a, s.m * s.n)) return false;
   blas().dgetrf_(&order.m, &order.n, a, &order.m, ints(a + s.m * s.n), info);
@@ -111,7 +111,7 @@ bool slogdet(const RunContext& c, const Matrices& s, int64_t index, double* a) {
 
 int64_t cholesky_doubles(const Matrices& s) { return s.n * s.n; }
 bool cholesky(const RunContext& c, const Matrices& s, int64_t index, double* a) {
-  const Order order(s);
+  const MatrixOrder order(s);
   load(c.in(0), index, s.n * s.n, a);
   set_other_triangle<false>(a, s.n, s.upper);
   if (!is_finite(a, s.n * s.n)) return false;
@@ -123,7 +123,7 @@ bool cholesky(const RunContext& c, const Matrices& s, int64_t index, double* a) 
 }
 
 int64_t qr_work(const Matrices& s) {
-  const Order order(s);
+  const MatrixOrder order(s);
   double factors = 0, product = 0, nothing = 0;
   int info = 0;
   blas().dgeqrf_(&order.m, &order.n, &nothing, &order.m, &nothing, &factors, &kQuery, &info);
@@ -136,7 +136,7 @@ int64_t qr_doubles(const Matrices& s) {
   return s.m * s.n + k + k * s.n + qr_work(s);
 }
 bool qr(const RunContext& c, const Matrices& s, int64_t index, double* a) {
-  const Order order(s);
+  const MatrixOrder order(s);
   const int64_t m = s.m, n = s.n, k = order.least;
   double *const tau = a + m * n, *const r = tau + k, *const work = r + k * n;
   const int size = work_size(s, work - a);
@@ -154,7 +154,7 @@ bool qr(const RunContext& c, const Matrices& s, int64_t index, double* a) {
 
 int64_t geqrf_doubles(const Matrices& s) { return s.m * s.n + std::min(s.m, s.n) + qr_work(s); }
 bool geqrf(const RunContext& c, const Matrices& s, int64_t index, double* a) {
-  const Order order(s);
+  const MatrixOrder order(s);
   double *const tau = a + s.m * s.n, *const work = tau + order.least;
   const int size = work_size(s, work - a);
   load_transposed(c.in(0), index, s.m, s.n, a);
@@ -191,7 +191,7 @@ struct Tridiagonal {
   }
 };
 int64_t eigh_doubles(const Matrices& s) {
-  const Order order(s);
+  const MatrixOrder order(s);
   const Tridiagonal inner(s);
   double reduction = 0, vectors = 0, nothing = 0;
   int info = 0;
@@ -203,7 +203,7 @@ int64_t eigh_doubles(const Matrices& s) {
 }
 template <bool kVectors>
 bool eigh(const RunContext& c, const Matrices& s, int64_t index, double* a) {
-  const Order order(s);
+  const MatrixOrder order(s);
   const int64_t n = s.n;
   const int count = Tridiagonal(s).ints;
   double *const values = a + n * n, *const beside = values + n, *const tau = beside + n;

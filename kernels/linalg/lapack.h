@@ -19,9 +19,9 @@ inline const OpenBlas& blas() { return *openblas(); }
 constexpr int kQuery = -1;  // as a workspace size: queries it
 
 // Sizes of one matrix, in LAPACK's integers.
-struct Order {
+struct MatrixOrder {
   int m, n, k, least;  // rows and columns of x, columns of b, the smaller of m and n
-  explicit Order(const Matrices& s)
+  explicit MatrixOrder(const Matrices& s)
       : m(static_cast<int>(s.m)),
         n(static_cast<int>(s.n)),
         k(static_cast<int>(s.k)),

@@ -17,7 +17,7 @@ bool is_doubtful(const double* a, const int* pivots, int64_t n, double epsilon) 
 }
 
 int64_t factor_work(const Matrices& s) {
-  const Order order(s);
+  const MatrixOrder order(s);
   double size = 0, nothing = 0;
   int pivots = 0, info = 0;
   blas().dsytrf_("L", &order.n, &nothing, &order.n, &pivots, &size, &kQuery, &info, 1);
@@ -27,7 +27,7 @@ int64_t factor_doubles(const Matrices& s) {
   return s.n * s.n + doubles_of_ints(s.n) + factor_work(s);
 }
 bool factor(const RunContext& c, const Matrices& s, int64_t index, double* a) {
-  const Order order(s);
+  const MatrixOrder order(s);
   const int64_t n = s.n;
   int* const pivots = ints(a + n * n);
   double* const work = a + n * n + doubles_of_ints(n);
@@ -45,7 +45,7 @@ bool factor(const RunContext& c, const Matrices& s, int64_t index, double* a) {
 
 int64_t solve_doubles(const Matrices& s) { return s.n * s.n + s.n * s.k; }
 bool solve(const RunContext& c, const Matrices& s, int64_t index, double* a) {
-  const Order order(s);
+  const MatrixOrder order(s);
   const int64_t n = s.n;
   double* const b = a + n * n;
   const int32_t* const pivots = c.in(2).as<int32_t>() + index * n;

@@ -60,7 +60,8 @@ Status det_grad_grad_infer(InferContext& c) {
   return {};
 }
 
-// y = det(u) det(vh) u diag(products of the other s) vh, which is det(x) x^-T. The CPU has a kernel.
+// y = det(u) det(vh) u diag(products of the other s) vh, which is det(x) x^-T. The CPU has a
+// kernel.
 Status det_grad_expand(ExpandContext& c) {
   const Factors f(wide(c.in(0)));
   const Value others = f.products(f.is_last, f.is_second, f.inverse) * f.sign;
