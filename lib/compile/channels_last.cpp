@@ -12,6 +12,7 @@
 
 #include "lib/compile/passes.h"
 #include "lib/graph/disjoint_sets.h"
+#include "lib/graph/options.h"
 #include "lib/platform/instruction_set.h"
 #include "lib/table/holds.h"
 
@@ -39,6 +40,8 @@ enum class Kind {
   max_pool
 };
 
+// Libraries for some models lack ops that only other processors need.
+constexpr bool kHoldsMoves = holds_op("permute") && holds_op("reshape");
 constexpr int64_t kFewChannels = 4;  // of an image that stays nchw before its convolution
 // Convolutions of rows with fewer channels would fill little of a tile.
 constexpr int64_t kLeastRowChannels = 16;
@@ -66,11 +69,11 @@ class ChannelsLast {
   }
 
   static bool is_byte(DType dtype) { return dtype == u8 || dtype == i8; }
-  static bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
   // [n, c, h, w] of known size, except n.
   bool is_image(ValueId id) const {
     const TensorType& t = type(id);
-    return (t.dtype == f32 || is_half(t.dtype) || is_byte(t.dtype)) && t.rank() == 4 &&
+    const bool is_kept = t.dtype == DType::bf16 && multiplies_bf16_rows(context_);
+    return (t.dtype == f32 || is_kept || is_byte(t.dtype)) && t.rank() == 4 &&
            std::all_of(t.shape.begin() + 1, t.shape.end(),
                        [](const Dim& d) { return d.is_constant(); });
   }
@@ -129,14 +132,11 @@ class ChannelsLast {
     if (x[1].constant() <= kFewChannels) return Kind::integer_entry;
     return x[1].constant() >= kLeastRowChannels ? Kind::integer : Kind::other;
   }
-  // Libraries for some models lack ops that only other processors need.
-  static constexpr bool kHoldsMoves = holds_op("permute") && holds_op("reshape");
   // Whether convolutions of this dtype multiply rows of bf16.
   bool multiplies_rows_of(DType dtype) const {
-    return kHoldsMoves && holds_op("conv_dense_channels_last") && chosen_isa() >= Isa::avx512_amx &&
+    return multiplies_bf16_rows(context_) &&
            (dtype == DType::bf16 ||
-            (dtype == f32 && context_.options->precision == Precision::bf16)) &&
-           !context_.options->low_memory;
+            (dtype == f32 && context_.options->precision == Precision::bf16));
   }
   // Whether products of rows take less time than those of kernel "gemm", which packs images.
   static bool multiplies_rows() {
@@ -168,7 +168,7 @@ class ChannelsLast {
     const Shape& weight = type(node.inputs[1]).shape;
     const int64_t copied = elements(node.inputs[0]) * (weight[2] * weight[3]).constant() / kRowGain;
     // Outside of a region, x and y are also cast.
-    const bool is_cast = is_half(type(node.inputs[0]).dtype);
+    const bool is_cast = type(node.inputs[0]).dtype == DType::bf16;
     return is_cast ? copied + elements(node.inputs[0]) + elements(node.outputs[0]) : copied;
   }
 
@@ -331,7 +331,8 @@ class ChannelsLast {
     const AttrReader attrs = attrs_of(node);
     // Kernels compare f32 in vectors.
     const DType dtype = type(node.outputs[0]).dtype;
-    const Value x = is_half(dtype) ? cast(to_nhwc(node.inputs[0]), f32) : to_nhwc(node.inputs[0]);
+    const Value image = to_nhwc(node.inputs[0]);
+    const Value x = dtype == DType::bf16 ? cast(image, f32) : image;
     const auto with = [&](const char* name, const Dim& last) {
       const std::span<const Dim> given = attrs.integers(name);
       if (given.empty()) return Dims();
@@ -444,6 +445,11 @@ class ChannelsLast {
 };
 
 }  // namespace
+
+bool multiplies_bf16_rows(const CompileContext& context) {
+  return kHoldsMoves && holds_op("conv_dense_channels_last") && chosen_isa() >= Isa::avx512_amx &&
+         !context.options->low_memory && !is_disabled(*context.options, "channels_last");
+}
 
 Status lay_channels_last(Graph& graph, const CompileContext& context) {
   if (context.options->device != Device::cpu) return {};

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs f16 and bf16 convolutions in f32, between casts, if the fast kernels are f32 kernels: all
-// that the pass channels_last leaves. The result is rounded once, after the epilogue. Constant
-// weights are widened at compile time and freed once they are packed.
+// Runs f16 and bf16 convolutions in f32, between casts, if the fast kernels are f32 kernels. Those
+// of bf16 may be left to the pass channels_last; another pass then takes what it leaves. The result
+// is rounded once, after the epilogue. Constant weights are widened at compile time and freed once
+// they are packed.
 #include "lib/compile/passes.h"
 #include "lib/graph/element.h"
+#include "lib/graph/options.h"
 
 namespace hg {
-namespace {
-
-using Replacement = std::optional<std::vector<Value>>;
-
-}  // namespace
-
 Result<Value> widened(Graph& graph, const CompileContext& context, ValueId id) {
   if (id == kNoValue) return Value();
   const TensorData* const data = fixed_data(graph, context, id);
@@ -24,11 +20,17 @@ Result<Value> widened(Graph& graph, const CompileContext& context, ValueId id) {
   return graph.constant(std::move(wide), graph.value_info(id).name + "_f32");
 }
 
-Status widen_convs(Graph& graph, const CompileContext& context) {
+namespace {
+
+using Replacement = std::optional<std::vector<Value>>;
+
+// Widens the convolutions of the dtypes for which widens(dtype) holds.
+template <class Widens>
+Status widen(Graph& graph, const CompileContext& context, const Widens& widens) {
   if (context.options->device != Device::cpu) return {};
   return rewrite(graph, [&](const Node& node) -> Result<Replacement> {
     const DType dtype = graph.value_info(node.outputs[0]).type.dtype;
-    if (node.op->name() != "conv" || (dtype != f16 && dtype != bf16)) return Replacement();
+    if (node.op->name() != "conv" || !widens(dtype)) return Replacement();
     const Node conv = node;  // a copy: adding nodes moves the original
     std::vector<Value> inputs;
     for (const ValueId id : conv.inputs) {
@@ -39,6 +41,19 @@ Status widen_convs(Graph& graph, const CompileContext& context) {
     const Value y = graph.call("conv", inputs, named_attrs(conv));
     return Replacement({graph.call("cast", {y}, {{"dtype", dtype}})});
   });
+}
+
+}  // namespace
+
+Status widen_half_convs(Graph& graph, const CompileContext& context) {
+  const bool leaves = multiplies_bf16_rows(context);
+  return widen(graph, context,
+               [&](DType dtype) { return dtype == f16 || (dtype == bf16 && !leaves); });
+}
+
+Status widen_other_convs(Graph& graph, const CompileContext& context) {
+  if (is_disabled(*context.options, "half_conv")) return {};
+  return widen(graph, context, [](DType dtype) { return dtype == bf16; });
 }
 
 }  // namespace hg

@@ -54,11 +54,14 @@ Status reduce_selected_rows(Graph& graph, const CompileContext& context);
 Status drop_vectors(Graph& graph, const CompileContext& context);
 Status find_attention(Graph& graph, const CompileContext& context);
 Status fuse_epilogues(Graph& graph, const CompileContext& context);
-Status widen_convs(Graph& graph, const CompileContext& context);
+Status widen_half_convs(Graph& graph, const CompileContext& context);
+Status widen_other_convs(Graph& graph, const CompileContext& context);
 Status lay_channels_last(Graph& graph, const CompileContext& context);
 Status form_programs(Graph& graph, const CompileContext& context);
 Status update_early(Graph& graph, const CompileContext& context);
 
+// Whether convolutions of bf16 multiply rows of bf16, once channels are the last dim.
+bool multiplies_bf16_rows(const CompileContext& context);
 // The value in f32: a constant that replaces fixed data of 16 bits, or a cast.
 Result<Value> widened(Graph& graph, const CompileContext& context, ValueId id);
 
