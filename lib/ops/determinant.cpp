@@ -48,12 +48,12 @@ struct Factors {
 };
 
 Status det_grad_infer(InferContext& c) {
-  HG_TRY(check_matrix(c, 0, true));
+  HG_TRY(check_matrix_shape(c, 0, true));
   c.out(0) = c.in(0);
   return {};
 }
 Status det_grad_grad_infer(InferContext& c) {
-  HG_TRY(check_matrix(c, 0, true));
+  HG_TRY(check_matrix_shape(c, 0, true));
   if (!c.require_equal(c.in(1), c.in(0)))
     return c.fail("dy must be ", c.in(0), ", but is ", c.in(1));
   c.out(0) = c.in(0);

@@ -34,15 +34,18 @@ inline Shape with(Shape batch, std::initializer_list<Dim> dims) {
 
 namespace hg::ops {
 
-inline Status check_matrix(InferContext& c, int input, bool square) {
+inline Status check_matrix_shape(InferContext& c, int input, bool square) {
   const TensorType& x = c.in(input);
-  if (x.dtype != f32 && x.dtype != f64)
-    return c.fail("matrices must be f32 or f64, but are ", x.dtype);
   if (x.rank() < 2) return c.fail("a matrix has at least two dims, this has the shape ", x.shape);
   const Dim &rows = x.shape[x.shape.size() - 2], &columns = x.shape.back();
   if (square && !c.require_equal(rows, columns))
     return c.fail("the matrices must be square, but their shape is ", x.shape);
   return {};
+}
+inline Status check_matrix(InferContext& c, int input, bool square) {
+  const DType dtype = c.in(input).dtype;
+  if (dtype != f32 && dtype != f64) return c.fail("matrices must be f32 or f64, but are ", dtype);
+  return check_matrix_shape(c, input, square);
 }
 
 }  // namespace hg::ops
