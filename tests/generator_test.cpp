@@ -64,6 +64,7 @@ TEST(Generator, TakesFormsOfDecoders) {
       {.past = false, .mask = false, .positions = false},
       {.mask = false},
       {.positions = false},
+      {.positions = false, .columns = true},
       {.mask = false, .positions = false},
       {.integers = i32},
       {.last_only = true},

@@ -24,7 +24,8 @@ using Prompts = std::vector<Ids>;
 
 struct Form {
   bool past = true, mask = true, positions = true;
-  bool table = false;  // what a position sees is in a table of kPositions rows and columns
+  bool columns = false;  // without `positions`: cache_position counts the tokens
+  bool table = false;    // what a position sees is in a table of kPositions rows and columns
   DType integers = i64;
   DType floats = f32;  // dtype of the logits
   bool last_only = false;
@@ -77,7 +78,9 @@ inline Model decoder(const Form& form = {}) {
     const Value is_shown = ne(integers("attention_mask", {b, p + t}), g.scalar(int64_t{0}, i64));
     visible = logical_and(visible, reshape(is_shown, {b, 1, 1, p + t}));
   }
-  const Value positions = form.positions ? integers("position_ids", {b, t}) : arange(g, p, p + t);
+  const Value positions = form.positions ? integers("position_ids", {b, t})
+                          : form.columns ? g.input("cache_position", i64, {t})
+                                         : arange(g, p, p + t);
   Value x = add(embedding(weight("words", kWords, kWidth, 1), ids),
                 embedding(weight("positions", form.position_count, kWidth, 1), positions));
   std::vector<std::pair<std::string, Value>> presents;

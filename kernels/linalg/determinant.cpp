@@ -99,10 +99,8 @@ void by_pivots(const RunContext& c, const Matrices& s, int64_t index, double* a)
 constinit const MatrixTask kPivots = {pivots_doubles, by_pivots};
 
 LuSystem system_of(const Matrices& s) { return {s.n, s.n, s.n}; }
-int64_t inverse_doubles(const Matrices& s) {
-  const LuSystem system = system_of(s);
-  return system.rows * system.stride + 2 * s.n;
-}
+// And a row of the matrix.
+int64_t inverse_doubles(const Matrices& s) { return system_of(s).doubles() + s.n; }
 // The largest sum of magnitudes in a row.
 double norm_of(const LuSystem& s, int64_t first) {
   double norm = 0;
@@ -119,10 +117,8 @@ bool by_inverse(const RunContext& c, const Matrices& m, int64_t index, double* s
   constexpr double kLargestNumber = 1e4;  // condition number, which is known once x is inverted
   const int64_t n = m.n;
   if (n < kLeast) return false;
-  LuSystem s = system_of(m);
-  s.a = slot;
-  s.pivots = reinterpret_cast<int64_t*>(slot + n * s.stride);
-  double* const row = slot + n * s.stride + n;
+  const LuSystem s = system_of(m).in(slot);
+  double* const row = slot + s.doubles();
   std::fill_n(slot, n * s.stride, 0.0);
   for (int64_t i = 0; i < n; ++i) {
     load(c.in(0), index * n + i, n, row);

@@ -24,6 +24,14 @@ struct LuSystem {
       : rows(rows), columns(columns), width(padded(columns) + (sides + 7) / 8 * 8) {
     stride = (width / 8 | 1) * 8;  // odd: the lines of a column are in different sets of the cache
   }
+  // The system in a slot of so many doubles: the rows, followed by the pivots.
+  int64_t doubles() const { return rows * stride + rows; }
+  LuSystem in(double* slot) const {
+    LuSystem s = *this;
+    s.a = slot;
+    s.pivots = reinterpret_cast<int64_t*>(slot + rows * stride);
+    return s;
+  }
   double* row(int64_t i) const { return a + i * stride; }
   double* side(int64_t i) const { return row(i) + padded(columns); }
 };

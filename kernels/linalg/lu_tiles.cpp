@@ -9,14 +9,6 @@
 namespace hg::kernels {
 namespace {
 
-// A system in a slot, followed by its pivots.
-int64_t doubles_of(const LuSystem& s) { return s.rows * s.stride + s.rows; }
-LuSystem place(LuSystem s, double* slot) {
-  s.a = slot;
-  s.pivots = reinterpret_cast<int64_t*>(slot + s.rows * s.stride);
-  return s;
-}
-
 // Copies matrix `index` of x to lines whose first elements to(i) returns, followed by zeros up to
 // `width` elements.
 template <class To>
@@ -48,8 +40,8 @@ int sign_of(const LuSystem& s) {
 LuSystem matrix_of(const Matrices& m) { return {m.m, m.n, 0}; }
 LuSystem sides_of(const Matrices& m) { return {m.n, m.n, m.k}; }
 
-int64_t matrix_doubles(const Matrices& m) { return doubles_of(matrix_of(m)); }
-int64_t sides_doubles(const Matrices& m) { return doubles_of(sides_of(m)); }
+int64_t matrix_doubles(const Matrices& m) { return matrix_of(m).doubles(); }
+int64_t sides_doubles(const Matrices& m) { return sides_of(m).doubles(); }
 
 bool load_system(const RunContext& c, const Matrices& m, int64_t index, const LuSystem& s) {
   const int64_t width = s.width - LuSystem::padded(s.columns);
@@ -60,7 +52,7 @@ void save_sides(const RunContext& c, const Matrices& m, int64_t index, const LuS
   for (int64_t i = 0; i < m.n; ++i) save(c.out(0), index * m.n + i, m.k, s.side(i));
 }
 bool solve(const RunContext& c, const Matrices& m, int64_t index, double* slot) {
-  const LuSystem s = place(sides_of(m), slot);
+  const LuSystem s = sides_of(m).in(slot);
   if (!load_system(c, m, index, s) || !factor(s)) return false;
   lu_table().substitute(s, true, false);
   save_sides(c, m, index, s);
@@ -68,7 +60,7 @@ bool solve(const RunContext& c, const Matrices& m, int64_t index, double* slot) 
 }
 bool solve_triangular(const RunContext& c, const Matrices& m, int64_t index, double* slot) {
   constexpr double kSmallest = 0x1p-1000;  // the inverse is far from overflow
-  const LuSystem s = place(sides_of(m), slot);
+  const LuSystem s = sides_of(m).in(slot);
   if (!load_system(c, m, index, s)) return false;
   for (int64_t i = 0; i < m.n && !m.unit; ++i)
     if (std::fabs(s.row(i)[i]) < kSmallest) return false;
@@ -77,7 +69,7 @@ bool solve_triangular(const RunContext& c, const Matrices& m, int64_t index, dou
   return true;
 }
 bool lu(const RunContext& c, const Matrices& m, int64_t index, double* slot) {
-  const LuSystem s = place(matrix_of(m), slot);
+  const LuSystem s = matrix_of(m).in(slot);
   if (!load_matrix(c.in(0), index, s) || !factor(s)) return false;
   const int64_t k = std::min(m.m, m.n);
   int32_t* const pivots = c.out(1).as<int32_t>() + index * k;
@@ -91,7 +83,7 @@ bool lu(const RunContext& c, const Matrices& m, int64_t index, double* slot) {
   return true;
 }
 bool det(const RunContext& c, const Matrices& m, int64_t index, double* slot) {
-  const LuSystem s = place(matrix_of(m), slot);
+  const LuSystem s = matrix_of(m).in(slot);
   if (!load_matrix(c.in(0), index, s) || !factor(s)) return false;
   double det = sign_of(s);
   for (int64_t i = 0; i < m.n; ++i) det *= s.row(i)[i];
@@ -99,7 +91,7 @@ bool det(const RunContext& c, const Matrices& m, int64_t index, double* slot) {
   return true;
 }
 bool slogdet(const RunContext& c, const Matrices& m, int64_t index, double* slot) {
-  const LuSystem s = place(matrix_of(m), slot);
+  const LuSystem s = matrix_of(m).in(slot);
   if (!load_matrix(c.in(0), index, s) || !factor(s)) return false;
   double sign = sign_of(s), logarithm = 0;
   for (int64_t i = 0; i < m.n; ++i) {

@@ -2,10 +2,6 @@
 // Special functions and activations computed in vectors of doubles, as in pointwise_wide.cpp.
 #include <cmath>
 
-#if defined(HG_SMALL)
-#undef HG_WITHOUT_AVX512
-#define HG_WITHOUT_AVX512 1  // these loops are long, and AVX2 is fast enough
-#endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/pointwise/special_wide.cpp"
 // clang-format off

@@ -5,33 +5,31 @@
 #include <algorithm>
 
 #include "hg/kernel.h"
-#include "kernels/recurrent/rnn_simd.h"
+#include "kernels/recurrent/scan_steps.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
 
-struct FusedScan {
-  Cell cell = Cell::lstm;
-  int64_t time = 0, batch = 0, hidden = 0, blocks = 0, grain = 1;
-  int weight = 3, bias = 4;  // inputs
-  bool reverse = false;
+struct FusedScan : ScanSteps {
+  explicit FusedScan(const ScanSteps& steps) : ScanSteps(steps) {}
+
+  int weight = 0;  // input
+  int64_t blocks = 0, grain = 1;
   const RnnTable* table = nullptr;
   const float* packed = nullptr;
-  int64_t packed_floats = 0, state_floats = 0;  // of the workspace
+  int64_t packed_floats = 0;  // of the workspace
 };
 
 bool accepts(const PrepareContext& c) {
   return c.out(0).dtype == f32 && !c.has(5) && c.out(0).count() > 0;
 }
 
-Status prepare_scan(PrepareContext& c, FusedScan s) {
-  const Tensor& gates = c.in(0);
+Status prepare_scan(PrepareContext& c, const ScanSteps& steps) {
+  FusedScan s(steps);
+  s.set_sizes(c);
+  s.weight = s.bias - 1;
   s.table = &rnn_table();
-  s.time = gates.shape[0];
-  s.batch = gates.shape[1];
-  s.hidden = gates.shape[2] / gate_count(s.cell);
-  s.reverse = c.attrs().flag("reverse");
   s.blocks = (s.hidden + s.table->units - 1) / s.table->units;
   const int64_t work = s.batch * s.hidden * gate_count(s.cell) * s.table->units;
   s.grain = std::max<int64_t>(1, (int64_t{1} << 17) / work);
@@ -41,52 +39,31 @@ Status prepare_scan(PrepareContext& c, FusedScan s) {
              [s, weight = c.in(s.weight).as<float>()](void* to) {
                s.table->pack(s.cell, s.hidden, weight, static_cast<float*>(to));
              }));
-  s.state_floats = (s.batch * s.hidden + 15) / 16 * 16;
-  c.set_workspace((3 * s.state_floats + (s.packed ? 0 : s.packed_floats)) * 4);
+  c.set_workspace((s.floats() + (s.packed ? 0 : s.packed_floats)) * 4);
   c.make_state(s);
   return {};
 }
 Status lstm_prepare(PrepareContext& c) { return prepare_scan(c, {.cell = Cell::lstm}); }
-Status gru_prepare(PrepareContext& c) {
-  return prepare_scan(c, {.cell = Cell::gru, .weight = 2, .bias = 3});
-}
+Status gru_prepare(PrepareContext& c) { return prepare_scan(c, {.cell = Cell::gru, .bias = 3}); }
 Status rnn_prepare(PrepareContext& c) {
   const Cell cell = c.attrs().string("nonlinearity") == "relu" ? Cell::relu : Cell::tanh;
-  return prepare_scan(c, {.cell = cell, .weight = 2, .bias = 3});
+  return prepare_scan(c, {.cell = cell, .bias = 3});
 }
 
 void run(const RunContext& c) noexcept {
   const FusedScan& s = c.state<FusedScan>();
-  const int64_t states = s.batch * s.hidden;
-  float* memory = c.workspace<float>();
-  float *before = memory, *after = memory + s.state_floats, *cell = after + s.state_floats;
+  float* const memory = c.workspace<float>();
   const float* packed = s.packed;
   if (packed == nullptr) {
-    float* to = cell + s.state_floats;
+    float* const to = memory + s.floats();
     s.table->pack(s.cell, s.hidden, c.in(s.weight).as<float>(), to);
     packed = to;
   }
-  std::copy_n(c.in(1).as<float>(), states, before);
-  if (s.cell == Cell::lstm) std::copy_n(c.in(2).as<float>(), states, cell);
-  for (int64_t k = 0; k < s.time; ++k) {
-    const int64_t t = s.reverse ? s.time - 1 - k : k;
-    const RnnStep step = {
-        .batch = s.batch,
-        .hidden = s.hidden,
-        .packed = packed,
-        .gates = c.in(0).as<float>() + t * states * gate_count(s.cell),
-        .bias = c.has(s.bias) ? c.in(s.bias).as<float>() : nullptr,
-        .before = before,
-        .cell = cell,
-        .after = after,
-    };
+  run_steps(c, s, memory, [&](RnnStep step) {
+    step.packed = packed;
     c.parallel_for(s.blocks, s.grain,
                    [&](int64_t begin, int64_t end) { s.table->step(s.cell, step, begin, end); });
-    std::copy_n(after, states, c.out(0).as<float>() + t * states);
-    std::swap(before, after);
-  }
-  std::copy_n(before, states, c.out(1).as<float>());
-  if (s.cell == Cell::lstm) std::copy_n(cell, states, c.out(2).as<float>());
+  });
 }
 
 constexpr KernelDef kKernels[] = {

@@ -249,7 +249,8 @@ class ChannelsLast {
     choose_rounded();
   }
 
-  // Results in bf16, and those that only convolutions of bf16 read: they are stored in bf16.
+  // Finds the results to be stored in bf16: those of that dtype, and those that only convolutions
+  // of bf16 read.
   void choose_rounded() {
     std::vector<int> others = use_counts(graph_);
     const auto is_dense = [&](const Node& node) {

@@ -160,14 +160,20 @@ Status quantized_matmul_expand(ExpandContext& c) {
   return {};
 }
 
+// Of sums of so many products for each element.
+double product_flops(const Sizes& counted, int64_t summed) {
+  return 2.0 * static_cast<double>(counted.count()) * static_cast<double>(summed);
+}
 double quantized_linear_flops(std::span<const Sizes> in, std::span<const Sizes> out,
                               const AttrReader&) {
-  return 2.0 * static_cast<double>(out[0].count()) * static_cast<double>(in[0].back());
+  return product_flops(out[0], in[0].back());
 }
-
 double quantized_conv_flops(std::span<const Sizes> in, std::span<const Sizes> out,
                             const AttrReader&) {
-  return 2.0 * static_cast<double>(out[0].count()) * static_cast<double>(in[0][1]);
+  return product_flops(out[0], in[0][1]);
+}
+double quantized_scan_flops(std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
+  return product_flops(in[0], in[4].back());
 }
 
 // A weight [n, width], indices: i64 of any shape, offsets: as scales; y: [indices..., width]
@@ -225,21 +231,16 @@ Status quantized_scan_expand(ExpandContext& c) {
   const std::string cell = c.attrs().string("cell");
   const Value weight = widened(c, c.in(1), c.in(2), input_or_none(c, 3), h0.dim(1));
   NamedAttrs attrs = {{"reverse", c.attrs().flag("reverse")}};
+  std::vector<Value> all;
   if (cell == "lstm") {
-    const std::vector<Value> all = g.calls("lstm_scan", {gates, h0, c.in(6), weight, bias}, attrs);
-    for (int i = 0; i < std::ssize(all); ++i) c.set_out(i, all[static_cast<size_t>(i)]);
-    return {};
+    all = g.calls("lstm_scan", {gates, h0, c.in(6), weight, bias}, attrs);
+  } else {
+    if (cell != "gru") attrs.push_back({"nonlinearity", cell});
+    all = g.calls(cell == "gru" ? "gru_scan" : "rnn_scan", {gates, h0, weight, bias}, attrs);
+    all.push_back(term::expand(g.scalar(0.0, f32), {Dim(0)}));
   }
-  if (cell != "gru") attrs.push_back({"nonlinearity", cell});
-  const std::vector<Value> all =
-      g.calls(cell == "gru" ? "gru_scan" : "rnn_scan", {gates, h0, weight, bias}, attrs);
   for (int i = 0; i < std::ssize(all); ++i) c.set_out(i, all[static_cast<size_t>(i)]);
-  c.set_out(2, term::expand(g.scalar(0.0, f32), {Dim(0)}));
   return {};
-}
-
-double quantized_scan_flops(std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
-  return 2.0 * static_cast<double>(in[0].count()) * static_cast<double>(in[4].back());
 }
 
 constexpr OpDef kOps[] = {

@@ -9,19 +9,27 @@
 
 namespace hg::test::samples {
 
+namespace {
+
+// The shape of the bytes for a weight [n, k].
+Sizes levels_of(Packing packing, int64_t n, int64_t k) {
+  const bool halves_k = packing == Packing::halves || packing == Packing::pairs;
+  return {packing == Packing::rows ? (n + 1) / 2 : n, halves_k ? (k + 1) / 2 : k};
+}
+
+}  // namespace
+
 std::vector<Sample> low_bits() {
   std::vector<Sample> all;
   // Of m rows, k inputs and n outputs; `given`: bits for offsets, bias and residual.
   const auto add = [&](Packing packing, int64_t m, int64_t k, int64_t n, int64_t group, int given,
                        std::string activation = "none") {
-    const bool halves_n = packing == Packing::rows;
-    const bool halves_k = packing == Packing::halves || packing == Packing::pairs;
     const int64_t groups = (k + group - 1) / group, most = packing == Packing::bytes ? 128 : 8;
     const double bound = 1.0 / static_cast<double>(most) / std::max<double>(1, 0.1 * double(k));
     Sample s = {.op = "quantized_linear",
                 .inputs = {{.shape = {m, k}},
                            {.dtype = i8,
-                            .shape = {halves_n ? (n + 1) / 2 : n, halves_k ? (k + 1) / 2 : k},
+                            .shape = levels_of(packing, n, k),
                             .low = -128,
                             .high = 127,
                             .constant = n % 2 == 0},
@@ -84,23 +92,20 @@ std::vector<Sample> low_bits() {
     conv({3, 5, 0, 2}, 3, 2, 0, "none");
     conv({3, 5, 2, 2}, 0, 2, 0, "none");
     const auto matmul = [&](int64_t m, int64_t n, int64_t width, int64_t group, bool offsets) {
-      const bool halves_k = packing == Packing::halves || packing == Packing::pairs;
       const Sizes scales = {n, (width + group - 1) / group};
       const double most = packing == Packing::bytes ? 128 : 8;
       const double bound = 1.0 / most / std::max<double>(1, 0.1 * static_cast<double>(n));
-      all.push_back({.op = "quantized_matmul",
-                     .inputs = {{.shape = {m, n}},
-                                {.dtype = i8,
-                                 .shape = {packing == Packing::rows ? (n + 1) / 2 : n,
-                                           halves_k ? (width + 1) / 2 : width},
-                                 .low = -128,
-                                 .high = 127},
-                                {.shape = scales, .low = -bound, .high = bound}},
-                     .attrs = {{"packing", std::string(to_string(packing))},
-                               {"group", group},
-                               {"width", width}},
-                     .gradient = m * n * width <= 200,
-                     .floats = {f32}});
+      all.push_back(
+          {.op = "quantized_matmul",
+           .inputs =
+               {{.shape = {m, n}},
+                {.dtype = i8, .shape = levels_of(packing, n, width), .low = -128, .high = 127},
+                {.shape = scales, .low = -bound, .high = bound}},
+           .attrs = {{"packing", std::string(to_string(packing))},
+                     {"group", group},
+                     {"width", width}},
+           .gradient = m * n * width <= 200,
+           .floats = {f32}});
       if (offsets)
         all.back().inputs.push_back({.shape = scales, .low = -bound * most, .high = bound * most});
     };
@@ -113,15 +118,10 @@ std::vector<Sample> low_bits() {
     matmul(3, 0, 4, 2, true);
     matmul(3, 4, 0, 1, false);
     const auto rows = [&](Sizes indices, int64_t n, int64_t width, int64_t group, bool offsets) {
-      const bool halves_k = packing == Packing::halves || packing == Packing::pairs;
       all.push_back(
           {.op = "quantized_embedding",
            .inputs =
-               {{.dtype = i8,
-                 .shape = {packing == Packing::rows ? (n + 1) / 2 : n,
-                           halves_k ? (width + 1) / 2 : width},
-                 .low = -128,
-                 .high = 127},
+               {{.dtype = i8, .shape = levels_of(packing, n, width), .low = -128, .high = 127},
                 {.shape = {n, (width + group - 1) / group}},
                 {.dtype = i64, .shape = indices, .low = 0, .high = static_cast<double>(n - 1)}},
            .attrs = {{"packing", std::string(to_string(packing))},
@@ -133,7 +133,6 @@ std::vector<Sample> low_bits() {
     };
     const auto scan = [&](std::string cell, int64_t time, int64_t batch, int64_t hidden,
                           int64_t group, bool offsets, bool bias, bool reverse) {
-      const bool halves_k = packing == Packing::halves || packing == Packing::pairs;
       const int64_t width = hidden * gate_count(*parse_cell(cell));
       const Sizes scales = {width, (hidden + group - 1) / group};
       const double most = packing == Packing::bytes ? 128 : 8;
@@ -146,8 +145,7 @@ std::vector<Sample> low_bits() {
       Sample s = {.op = "quantized_scan",
                   .inputs = {{.shape = {time, batch, width}},
                              {.dtype = i8,
-                              .shape = {packing == Packing::rows ? (width + 1) / 2 : width,
-                                        halves_k ? (hidden + 1) / 2 : hidden},
+                              .shape = levels_of(packing, width, hidden),
                               .low = -128,
                               .high = 127,
                               .constant = hidden % 2 == 0},

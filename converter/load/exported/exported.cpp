@@ -254,7 +254,7 @@ class ProgramReader {
     name_cache();
   }
 
-  // Gives the inputs of a cache their suffixes, and joins equal sizes.
+  // Gives the inputs of a cache their suffixes.
   void name_cache() {
     if (!leaves_.has_cache) return;
     if (arguments_.size() != leaves_.inputs.size()) {
