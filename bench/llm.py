@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times language models with random weights beside llama.cpp: prompts, decoding at several depths, and memory.
+"""Times language models with random weights beside llama.cpp, ONNX Runtime GenAI, OpenVINO GenAI and PyTorch, in turn.
 
-  bench/llm.py WORK --hg-bin build/bin [--shapes 135M 0.5B] [--types F32 Q8_0 Q4_0] [--threads 1 2] [--emit FILE]
+  bench/llm.py WORK --hg-bin build/bin [--shapes 135M 0.5B] [--types F32 Q8_0 Q4_0] [--threads 1 2] [--depths 0 1024 4096] [--emit FILE]
 
-Makes GGUF files in the folder WORK, converts them with hg-convert, and runs hg-generate and llama.cpp (pip install llama-cpp-python,
-left out if it is missing) in turn. Tokens per second are those of the fastest turn: for a prompt of 512, and for decoding after a
-prompt of each depth. `i8` is Hologram with --precision i8. MiB is the largest resident memory of the process.
+Makes a GGUF file, which hg-convert converts, and a folder of Hugging Face with the same sizes in the folder WORK. Peers need
+`pip install llama-cpp-python onnxruntime-genai openvino-genai optimum-intel torch transformers`; --python SYSTEM=PROGRAM, such as
+`--python llama.cpp=other/bin/python`, chooses the Python of one. A missing peer is left out. Each measurement is a process of its own.
+Tokens per second are those of the fastest turn: for a prompt of 512, and for decoding after a prompt of each depth. `first` is the time
+from a file that is not in memory to the first token after a prompt of 16, for Hologram with the start of its process, for the others
+without their imports. MiB is the largest resident memory of the process. `i8` is Hologram with --precision i8. Weights: Q4_0 is 4 bits
+in groups of 32 elsewhere, Q8_0 8 bits; ONNX Runtime and OpenVINO also round the other operand to 8 bits, as `i8` and llama.cpp do.
 """
 import argparse
 import datetime
-import importlib.util
 import json
 import os
 import pathlib
-import random
 import resource
 import subprocess
 import sys
@@ -22,129 +24,126 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests" / "converter" / "gguf")]
+import llm_systems  # noqa: E402
 import measurements  # noqa: E402
 
-# architecture, layers, width, heads, heads of keys, dim of heads, width of feed-forward, vocabulary
-SHAPES = {"135M": ("llama", 30, 576, 9, 3, 64, 1536, 49152), "0.5B": ("qwen2", 24, 896, 14, 2, 64, 4864, 151936)}
-TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 8}
-PROMPT, NEW = 512, 32
+PROMPT, NEW, SHORT = 512, 32, 16
 
 
-def make(path, shape, kind):
-    import container
-    import numpy as np
-    arch, layers, width, heads, key_heads, dim, inner, words = SHAPES[shape]
-    rng, tensors = np.random.default_rng(0), {}
-
-    def put(name, sizes, mean=0.0):
-        scale = 0.3 if len(sizes) == 1 else sizes[-1] ** -0.5
-        tensors[name] = container.tensor(rng, 0 if len(sizes) == 1 else kind, sizes, scale, mean)[0]
-
-    put("token_embd.weight", (words, width))
-    put("output_norm.weight", (width,), 1.0)
-    for i in range(layers):
-        block = f"blk.{i}."
-        for name in ("attn_norm", "ffn_norm"):
-            put(f"{block}{name}.weight", (width,), 1.0)
-        for name, rows, columns in (("attn_q", heads * dim, width), ("attn_k", key_heads * dim, width),
-                                    ("attn_v", key_heads * dim, width), ("attn_output", width, heads * dim),
-                                    ("ffn_gate", inner, width), ("ffn_up", inner, width), ("ffn_down", width, inner)):
-            put(f"{block}{name}.weight", (rows, columns))
-            if arch == "qwen2" and name in ("attn_q", "attn_k", "attn_v"):
-                put(f"{block}{name}.bias", (rows,))
-    values = {"context_length": 8192, "embedding_length": width, "block_count": layers, "feed_forward_length": inner,
-              "attention.head_count": heads, "attention.head_count_kv": key_heads, "attention.layer_norm_rms_epsilon": 1e-5,
-              "rope.dimension_count": dim, "rope.freq_base": 10000.0, "vocab_size": words}
-    fields = {"general.architecture": arch, "tokenizer.ggml.model": "none", **{f"{arch}.{k}": v for k, v in values.items()}}
-    path.write_bytes(container.container(fields, tensors))
+def evict(path):
+    """Drops a file, or the files of a folder, from the page cache."""
+    for file in [path] if path.is_file() else filter(pathlib.Path.is_file, path.rglob("*")):
+        handle = os.open(file, os.O_RDONLY)
+        os.fsync(handle)
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(handle)
 
 
-def prompt(count, words):
-    return random.Random(1).choices(range(words), k=count)
-
-
-def run_hologram(given, path, threads, depth, precision):
-    """(ms of the prompt, ms of a new token, MiB)"""
-    ids = ",".join(map(str, prompt(depth, SHAPES[given.shape][-1])))
-    command = [str(given.hg_bin / "hg-generate"), str(path.with_suffix(".hgm")), "--ids", ids, "--max-tokens", str(NEW + 1),
-               "--threads", str(threads), "--precision", precision, "--json"]
+def run_hologram(given, path, threads, depth, new, precision):
+    ids = ",".join(map(str, llm_systems.prompt(depth, given.shape)))
+    command = [str(given.hg_bin / "hg-generate"), str(path), "--ids", ids, "--max-tokens", str(new + 1), "--threads", str(threads),
+               "--precision", precision, "--json"]
+    begin = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     answer = json.loads(process.stdout.read())
     _, status, usage = os.wait4(process.pid, 0)
     if status != 0:
         raise RuntimeError(f"{command[0]} ended with {status}")
-    return answer["prompt_ms"], answer["decode_ms"] / (answer["tokens"] - 1), usage.ru_maxrss / 1024
+    whole = (time.perf_counter() - begin) * 1e3
+    return [whole, answer["prompt_ms"], answer["decode_ms"] / max(1, answer["tokens"] - 1), usage.ru_maxrss / 1024]
 
 
-def run_llama(given, path, threads, depth):
-    command = [sys.executable, __file__, "--llama", str(path), str(threads), str(depth), str(SHAPES[given.shape][-1])]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+def run_peer(python, name, path, threads, shape, depth, new):
+    command = [python, __file__, "--child", name, str(path), str(threads), shape, str(depth), str(new)]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(answer.stdout.splitlines()[-1])
 
 
-def llama(path, threads, depth, words):
-    import llama_cpp
-    model = llama_cpp.Llama(path, n_ctx=depth + NEW + 8, n_batch=512, n_threads=threads, n_threads_batch=threads, verbose=False)
-    begin = time.perf_counter()
-    model.eval(prompt(depth, words))
-    middle = time.perf_counter()
-    for token in prompt(NEW, words):
-        model.eval([token])
-    end = time.perf_counter()
-    print(json.dumps([(middle - begin) * 1e3, (end - middle) * 1e3 / NEW, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+def child(name, path, threads, shape, depth, new):
+    times = llm_systems.PEERS[name].run(pathlib.Path(path), int(threads), llm_systems.prompt(int(depth), shape), int(new))
+    print(json.dumps([*times, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 
 
-def measure(given, path, kind, threads):
-    systems = {"Hologram": lambda depth: run_hologram(given, path, threads, depth, "f32")}
-    if kind.startswith("Q"):
-        systems["Hologram, i8"] = lambda depth: run_hologram(given, path, threads, depth, "i8")
-    if importlib.util.find_spec("llama_cpp"):
-        systems["llama.cpp"] = lambda depth: run_llama(given, path, threads, depth)
-    best = {name: {} for name in systems}
-    for _ in range(given.turns):
-        for depth in sorted({PROMPT, *given.depths}):
-            for name, run in systems.items():
-                now = run(max(1, depth))
-                before = best[name].get(depth, now)
-                best[name][depth] = [min(a, b) for a, b in zip(before, now)]
-    for name, of in best.items():
-        speeds = [round(1e3 / of[depth][1], 1) for depth in given.depths]
-        yield [given.shape, kind, name, threads, round(PROMPT * 1e3 / of[PROMPT][0], 1), *speeds,
-               round(max(of[depth][2] for depth in of)), round(path.stat().st_size / 2**20)]
+def pythons(given):
+    """The Python of each peer that is installed."""
+    chosen = dict(text.split("=", 1) for text in given.python)
+    for name, peer in llm_systems.PEERS.items():
+        python = chosen.get(name, sys.executable)
+        probe = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({peer.module!r}) is None)"
+        if subprocess.run([python, "-c", probe], check=False).returncode == 0:
+            yield name, python
+
+
+def systems(given, kind):
+    """The path of each system's model, and what runs it: (threads, depth, new tokens) -> times and MiB."""
+    gguf = llm_systems.gguf(given.work, given.shape, kind)
+    path = gguf.with_suffix(".hgm")
+    if not path.exists():
+        subprocess.run([given.hg_bin / "hg-convert", gguf, "-o", path], check=True, capture_output=True)
+    for precision in ["f32", "i8"] if kind.startswith("Q") else ["f32"]:
+        yield ("Hologram" if precision == "f32" else "Hologram, i8", path,
+               lambda threads, depth, new, precision=precision: run_hologram(given, path, threads, depth, new, precision))
+    for name, python in given.pythons:
+        if kind in llm_systems.PEERS[name].fit:
+            made = subprocess.run([python, __file__, "--prepare", name, given.work, given.shape, kind], check=True,
+                                  capture_output=True, text=True).stdout.splitlines()[-1]
+            yield (name, pathlib.Path(made), lambda threads, depth, new, name=name, python=python, made=made:
+                   run_peer(python, name, made, threads, given.shape, depth, new))
+
+
+def measure(given, kind):
+    chosen = list(systems(given, kind))
+    for threads in given.threads:
+        best = {name: {} for name, *_ in chosen}
+        for _ in range(given.turns):
+            for name, path, run in chosen:
+                evict(path)
+                runs = {"first": run(threads, SHORT, 0)}
+                for depth in sorted({PROMPT, *given.depths}):
+                    runs[depth] = run(threads, max(1, depth), NEW)
+                for key, now in runs.items():
+                    best[name][key] = [min(a, b) for a, b in zip(best[name].get(key, now), now)]
+        for name, path, _ in chosen:
+            of = best[name]
+            size = path.stat().st_size if path.is_file() else sum(file.stat().st_size for file in path.rglob("*"))
+            yield [given.shape, kind, name, threads, round(PROMPT * 1e3 / of[PROMPT][1], 1),
+                   *(round(1e3 / of[depth][2], 1) for depth in given.depths), round(of["first"][0]),
+                   round(max(times[3] for times in of.values())), round(size / 2**20)]
 
 
 def main():
-    if sys.argv[1:2] == ["--llama"]:
-        return llama(sys.argv[2], *map(int, sys.argv[3:]))
+    if sys.argv[1:2] == ["--child"]:
+        return child(*sys.argv[2:])
+    if sys.argv[1:2] == ["--prepare"]:
+        return print(llm_systems.PEERS[sys.argv[2]].prepare(pathlib.Path(sys.argv[3]), *sys.argv[4:]))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", type=pathlib.Path)
     parser.add_argument("--hg-bin", type=pathlib.Path, default=ROOT / "build" / "bin")
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
-    parser.add_argument("--types", nargs="+", choices=TYPES, default=["F32", "Q8_0", "Q4_0"])
+    parser.add_argument("--shapes", nargs="+", choices=llm_systems.SHAPES, default=list(llm_systems.SHAPES))
+    parser.add_argument("--types", nargs="+", choices=llm_systems.TYPES, default=["F32", "Q8_0", "Q4_0"])
     parser.add_argument("--threads", nargs="+", type=int, default=sorted({1, len(os.sched_getaffinity(0))}))
     parser.add_argument("--depths", nargs="+", type=int, default=[0, 1024, 4096])
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--python", action="append", default=[], metavar="SYSTEM=PROGRAM")
     parser.add_argument("--machine", default=f"{len(os.sched_getaffinity(0))} cores")
     parser.add_argument("--emit", type=pathlib.Path, metavar="FILE", help="write docs/measurements/llm.json")
     given = parser.parse_args()
     given.work.mkdir(parents=True, exist_ok=True)
+    given.work = given.work.resolve()
+    given.pythons = list(pythons(given))
     rows = []
     for given.shape in given.shapes:
         for kind in given.types:
-            path = given.work / f"{given.shape}-{kind}.gguf"
-            if not path.exists():
-                make(path, given.shape, TYPES[kind])
-            if not path.with_suffix(".hgm").exists():
-                subprocess.run([given.hg_bin / "hg-convert", path, "-o", path.with_suffix(".hgm")], check=True, capture_output=True)
-            for threads in given.threads:
-                for row in measure(given, path, kind, threads):
-                    rows.append(row)
-                    print(*(str(cell).rjust(10) for cell in row), flush=True)
+            for row in measure(given, kind):
+                rows.append(row)
+                print(*(str(cell).rjust(10) for cell in row), flush=True)
     measurements.emit({
         "title": "Language models", "date": str(datetime.date.today()), "machine": given.machine,
-        "what": f"tokens per second of a prompt of {PROMPT} and of decoding at each depth, fastest of {given.turns} turns; random weights",
+        "what": f"tokens per second of a prompt of {PROMPT} and of decoding at each depth, and ms to the first token of a cold file, "
+                f"best of {given.turns} turns; random weights",
         "command": "bench/llm.py WORK",
-        "columns": ["shape", "weights", "system", "threads", f"prompt {PROMPT}", *(f"decode {d}" for d in given.depths), "peak MiB",
-                    "file MiB"],
+        "columns": ["shape", "weights", "system", "threads", f"prompt {PROMPT}", *(f"decode {d}" for d in given.depths), "first, ms",
+                    "peak MiB", "file MiB"],
         "rows": rows}, given.emit)
 
 
