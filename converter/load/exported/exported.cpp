@@ -13,6 +13,7 @@
 
 #include "converter/aten/table.h"
 #include "converter/core/failure.h"
+#include "converter/load/exported/affine.h"
 #include "converter/load/exported/archive.h"
 #include "converter/load/exported/graph.h"
 #include "converter/load/exported/guards.h"
@@ -154,6 +155,14 @@ class ProgramReader {
     return value;
   }
 
+  // A tensor, or an object of a class that consists of tensors: scope_ then has its parts.
+  void read_state(const std::string& value, const std::string& name, State::Kind kind) {
+    const std::vector<std::string> parts = weights_.parts_of(name);
+    if (parts.empty()) scope_[value] = state(name, kind);
+    for (const std::string& part : parts)
+      scope_[str_cat(value, ".", part)] = state(str_cat(name, ".", part), kind);
+  }
+
   // Reads the size that a symbol had in the program's example inputs.
   void read_example(const Json& size) {
     if (!size.contains("as_expr")) return;
@@ -235,9 +244,9 @@ class ProgramReader {
       const auto name = [&] { return value.at("arg").at("name").get<std::string>(); };
       const auto is = [&](const char* what) { return value.at(what).get<std::string>(); };
       if (kind == "parameter")
-        scope_[name()] = state(is("parameter_name"), State::Kind::parameter);
+        read_state(name(), is("parameter_name"), State::Kind::parameter);
       else if (kind == "buffer")
-        scope_[name()] = state(is("buffer_name"), State::Kind::buffer);
+        read_state(name(), is("buffer_name"), State::Kind::buffer);
       else if (kind == "tensor_constant")
         scope_[name()] = state(is("tensor_constant_name"), State::Kind::constant);
       else if (kind == "constant_input")
@@ -557,6 +566,8 @@ Loaded load_exported(const std::string& path, const std::string& label,
       loaded.original = std::make_shared<const ScriptProgram>(loaded.program);
       join_levels(loaded.program);
     }
+    const auto affine = std::ranges::find(reader.foreign_ops(), "torchao::dequantize_affine");
+    if (affine != reader.foreign_ops().end()) write_out_affine(loaded.program);
     for (const std::string& op : reader.foreign_ops())
       if (!find_row(op, "")) loaded.unknown_ops.push_back(op);
   } catch (const Json::exception& error) {

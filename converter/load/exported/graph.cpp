@@ -320,6 +320,7 @@ void ExportedGraph::read_op(const Json& node, std::string_view target, Scope& sc
   call.overload = target.substr(second + 1);
   if (call.overload == "default") call.overload.clear();
   if (read_assertion(node, call.kind, scope, block)) return;
+  if (call.kind == "export::access_subclass_inner_tensor") return read_part(node, scope, block);
   if (call.kind.starts_with("aten::sym_")) call.kind.erase(6, 4);  // sym_size becomes size
   if (call.kind == "aten::_local_scalar_dense") call.kind = "aten::item";
   if (!call.kind.starts_with("aten::") &&
@@ -351,6 +352,16 @@ void ExportedGraph::read_op(const Json& node, std::string_view target, Scope& sc
   for (const Value& result : results)
     if (of_layout) of_layout_.insert(result.id);
   bind(node.at("outputs"), results, scope, block);
+}
+
+void ExportedGraph::read_part(const Json& node, Scope& scope, ScriptBlock& block) {
+  const Json& inputs = node.at("inputs");
+  const std::string of = inputs.at(0).at("arg").at("as_tensor").at("name").get<std::string>(),
+                    part = inputs.at(1).at("arg").at("as_string").get<std::string>();
+  const auto found = scope.find(str_cat(of, ".", part));
+  if (found == scope.end())
+    throw Refusal{str_cat("the file holds no tensor '", part, "' of ", of), ""};
+  bind(node.at("outputs"), {Value(found->second)}, scope, block);
 }
 
 void ExportedGraph::read_number_op(const Json& node, std::string_view target, Scope& scope,

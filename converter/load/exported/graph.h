@@ -68,6 +68,8 @@ class ExportedGraph {
   // Adds a node that the import reports as unsupported, together with all others.
   void leave_out(const Json& node, const Refusal& refusal, Scope& scope, ScriptBlock& block);
   void read_op(const Json& node, std::string_view target, Scope& scope, ScriptBlock& block);
+  // Reads an access to one of the tensors of which an object of a class of tensors consists.
+  void read_part(const Json& node, Scope& scope, ScriptBlock& block);
   void read_number_op(const Json& node, std::string_view target, Scope& scope, ScriptBlock& block);
   void bind(const Json& outputs, const std::vector<Value>& values, Scope& scope,
             ScriptBlock& block);

@@ -202,6 +202,12 @@ class Reader {
         tensor->requires_grad = as<bool>(given[1]);
       return;
     }
+    // (function, class, arguments, attributes) of an object that consists of tensors
+    if (name == "torch._tensor._rebuild_from_type_v2" && given.size() == 4) {
+      as<Mapping>(given[3]);
+      return stack_.push_back(given[3]);
+    }
+    if (name == "torch.device" || name == "torch.serialization._get_layout") return push(Nothing());
     if (name != "torch._utils._rebuild_tensor_v2" || given.size() < 4)
       fail(str_cat("it calls ", name));
     const Storage& storage = as<Storage>(given[0]);
@@ -312,10 +318,16 @@ std::vector<std::pair<std::string, PickledTensor>> read_pickled_tensors(std::str
   const auto* mapping = std::get_if<Mapping>(&top->value);
   if (!mapping) throw Refusal{"the weights are not a dict", ""};
   std::vector<std::pair<std::string, PickledTensor>> result;
-  for (const auto& [key, value] : mapping->items) {
-    const auto* name = std::get_if<std::string>(&key->value);
-    const auto* tensor = std::get_if<PickledTensor>(&value->value);
-    if (name && tensor) result.emplace_back(*name, *tensor);  // other entries matter only to Python
+  const auto text = [](const Ref& key) { return std::get_if<std::string>(&key->value); };
+  for (const auto& [key, value] : mapping->items) {  // other entries matter only to Python
+    const std::string* const name = text(key);
+    if (!name) continue;
+    if (const auto* tensor = std::get_if<PickledTensor>(&value->value))
+      result.emplace_back(*name, *tensor);
+    if (const auto* parts = std::get_if<Mapping>(&value->value); parts && value != top)
+      for (const auto& [part, inner] : parts->items)
+        if (const auto* tensor = std::get_if<PickledTensor>(&inner->value); tensor && text(part))
+          result.emplace_back(str_cat(*name, ".", *text(part)), *tensor);
   }
   return result;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the tensors of a dict that torch.save wrote. Implements the needed part of Python's pickle
-// and executes nothing. A class other than torch's tensor classes is an error.
+// Reads the tensors of a dict that torch.save wrote, or those of an object of a class that consists
+// of tensors, such as torchao's. Implements the needed part of Python's pickle and executes
+// nothing. Calls of other functions are an error.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ struct PickledTensor {
   bool requires_grad = false;
 };
 
-// Returns names such as "weight" and their tensors, in order. Throws Refusal if the pickle is not
-// such a dict.
+// Returns names such as "weight" and their tensors, in order: "weight.qdata" for the tensors of an
+// object in the dict, "qdata" for those of a single object. Throws Refusal for other pickles.
 std::vector<std::pair<std::string, PickledTensor>> read_pickled_tensors(std::string_view pickle);
 
 }  // namespace hg::convert

@@ -87,7 +87,14 @@ void ExportedWeights::list(const std::string& folder, const std::string& model) 
               folder == "data/weights/" ? "_weights_config.json" : "_constants_config.json")));
   constexpr int64_t kStrided = 7;
   for (const auto& [name, entry] : all.at("config").items()) {
-    if (entry.at("use_pickle").get<bool>()) continue;  // an object that only Python reads
+    if (entry.at("use_pickle").get<bool>()) {
+      try {
+        list_saved(folder + entry.at("path_name").get<std::string>(), name + ".");
+      } catch (const Refusal&) {  // an object that only Python reads
+      } catch (const Failure&) {
+      }
+      continue;
+    }
     const Json& meta = entry.at("tensor_meta");
     Payload payload{&archive_,
                     folder + entry.at("path_name").get<std::string>(),
@@ -103,7 +110,7 @@ void ExportedWeights::list(const std::string& folder, const std::string& model) 
   }
 }
 
-void ExportedWeights::list_saved(const std::string& record) {
+void ExportedWeights::list_saved(const std::string& record, const std::string& prefix) {
   std::string bytes = archive_.text_of(record);
   if (bytes.empty()) return;  // PyTorch 2.5 writes an empty record for a dict without tensors
   saved_.push_back(std::make_unique<Archive>(Archive::Bytes{std::move(bytes)},
@@ -113,9 +120,19 @@ void ExportedWeights::list_saved(const std::string& record) {
     throw Failure{Exit::unsupported,
                   str_cat(saved.label(), " was saved on a machine of another byte order")};
   for (auto& [name, tensor] : read_pickled_tensors(saved.text_of("data.pkl")))
-    payloads_[name] = {&saved,        "data/" + tensor.storage, tensor.torch_dtype,
-                       tensor.offset, std::move(tensor.sizes),  std::move(tensor.strides),
-                       true,          tensor.requires_grad};
+    payloads_[prefix + name] = {&saved,        "data/" + tensor.storage, tensor.torch_dtype,
+                                tensor.offset, std::move(tensor.sizes),  std::move(tensor.strides),
+                                true,          tensor.requires_grad};
+}
+
+std::vector<std::string> ExportedWeights::parts_of(const std::string& name) const {
+  std::vector<std::string> parts;
+  const std::string prefix = name + ".";
+  if (payloads_.contains(name)) return parts;
+  for (auto at = payloads_.lower_bound(prefix);
+       at != payloads_.end() && at->first.starts_with(prefix); ++at)
+    parts.push_back(at->first.substr(prefix.size()));
+  return parts;
 }
 
 int32_t ExportedWeights::index_of(const std::string& name, State::Kind kind) {

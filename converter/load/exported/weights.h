@@ -25,6 +25,9 @@ class ExportedWeights {
   // are one entry with all names; a constant gets no name. Throws Failure if the archive has no
   // such tensor.
   int32_t index_of(const std::string& name, State::Kind kind);
+  // The names of the tensors of which an object of another class of tensors consists, such as
+  // "qdata" and "scale" of torchao's; index_of() knows them as NAME.PART. Empty for a tensor.
+  std::vector<std::string> parts_of(const std::string& name) const;
 
  private:
   struct Payload {
@@ -35,7 +38,7 @@ class ExportedWeights {
     bool strided = true, requires_grad = true;
   };
   void list(const std::string& folder, const std::string& model);
-  void list_saved(const std::string& record);
+  void list_saved(const std::string& record, const std::string& prefix = "");
   ScriptTensor tensor(const std::string& name, const Payload& payload);
 
   const Archive& archive_;
