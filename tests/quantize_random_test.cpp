@@ -355,8 +355,8 @@ class Case : test::Chance {
     EXPECT_EQ(quantized.weights.size(), count);
   }
 
-  // Widened weights give the same bits. Products that read levels round in another order, and do not
-  // round the weights of layers with 16 bits.
+  // Widened weights give the same bits. Products that read levels round in another order, and do
+  // not round the weights of layers with 16 bits.
   void check_outputs(const Model& small, const Model& exact) {
     const auto want = answers_of(exact, {.threads = 1});
     const auto bits = answers_of(small, {.threads = 1, .disabled_passes = {"low_bits"}});

@@ -6,7 +6,7 @@
 
 #include "converter/onnx/contrib.h"
 #include "converter/onnx/integers.h"
-#include "lib/quantize/rounding.h"
+#include "converter/onnx/levels.h"
 
 namespace hg::convert::onnx {
 namespace {
@@ -251,40 +251,24 @@ Value weight_of_few_bits(Node& n, int64_t rows, int64_t columns, int64_t block, 
   const auto number = [&](const uint8_t* from, int64_t i) {
     return from[i / each] >> (i % each * bits) & ((1 << bits) - 1);
   };
-  // Levels are signed. Levels of 2 bits are stored in 4.
-  const int stored = bits == 8 ? 8 : 4, usual_zero = 1 << (bits - 1);
-  const int center = bits == 2 ? 0 : usual_zero;
-  const Blocks blocks{{rows, columns}, {1, std::min(block, columns)}};
-  const auto allocated = [&](DType dtype, const Sizes& shape) {
-    Result<TensorData> data = TensorData::allocate(dtype, shape);
-    if (!data.ok()) n.refuse(std::string(data.status().message()));
-    return *std::move(data);
-  };
-  TensorData levels = allocated(i8, blocks.levels(stored)),
-             factors = allocated(f32, blocks.scales()), offsets = allocated(f32, blocks.scales());
-  const LevelWriter writer(blocks, stored, levels.tensor);
-  bool has_offsets = false;
+  LevelsOfWeight weight;
+  weight.blocks = {{rows, columns}, {1, std::min(block, columns)}};
+  weight.bits = static_cast<int>(bits);
+  weight.levels.resize(static_cast<size_t>(rows * columns));
   for (int64_t at = 0; at < rows * count; ++at) {
     const int64_t row = at / count, b = at % count;
-    const float scale = scales->tensor.as<float>()[at];
-    auto zero = static_cast<float>(usual_zero);
+    auto zero = static_cast<float>(1 << (bits - 1));
     if (floats) zero = zeros->tensor.as<float>()[at];
     if (zeros != nullptr && !floats)
       zero = static_cast<float>(number(zeros->tensor.as<const uint8_t>() + row * row_bytes, b));
-    factors.tensor.as<float>()[at] = scale;
-    offsets.tensor.as<float>()[at] = (static_cast<float>(center) - zero) * scale;
-    has_offsets |= zero != static_cast<float>(center);
+    weight.scales.push_back(scales->tensor.as<float>()[at]);
+    weight.zeros.push_back(zero);
     const uint8_t* const from = packed->tensor.as<const uint8_t>() + at * block_bytes;
     for (int64_t i = 0; i < block && b * block + i < columns; ++i)
-      writer.put(row * columns + b * block + i, number(from, i) - center);
+      weight.levels[static_cast<size_t>(row * columns + b * block + i)] =
+          static_cast<int16_t>(number(from, i));
   }
-  Graph& g = n.graph();
-  const std::string name = g.value_info(values[0].id()).name;
-  const Value four = stored == 4 ? g.scalar(int64_t{4}, i8) : Value();
-  return widened(g.constant(std::move(levels), name + "_levels"),
-                 g.constant(std::move(factors), name + "_scales"),
-                 has_offsets ? g.constant(std::move(offsets), name + "_offsets") : Value(), four,
-                 blocks, stored, f32);
+  return weight_of(n, n.graph().value_info(values[0].id()).name, weight, f32);
 }
 
 void product_of_few_bits(Node& n) {

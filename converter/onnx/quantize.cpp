@@ -6,6 +6,7 @@
 
 #include "converter/onnx/contrib.h"
 #include "converter/onnx/integers.h"
+#include "converter/onnx/levels.h"
 
 namespace hg::convert::onnx {
 
@@ -116,10 +117,14 @@ Value dequantized(Node& n, const Value& x, const Value& scale, const Value& zero
 }
 
 void dequantize_linear(Node& n) {
-  const int64_t to = n.integer("output_dtype", 0);
-  const Value zero = n.has(2) ? n.numbers(2) : Value();
-  Value y = dequantized(n, n.numbers(0), scale_of(n, 1), zero, n.integer("axis", 1),
-                        n.integer("block_size", 0));
+  const int64_t to = n.integer("output_dtype", 0), axis = n.integer("axis", 1),
+                block = n.integer("block_size", 0);
+  const Value scale = scale_of(n, 1);
+  Value y;
+  if (const std::optional<Value> weight = dequantized_weight(n, axis, block))
+    y = *weight;
+  else
+    y = dequantized(n, n.numbers(0), scale, n.has(2) ? n.numbers(2) : Value(), axis, block);
   if (to == 1) y = cast(y, f32);
   if (to == 10) y = cast(y, f16);
   if (to != 0 && to != 1 && to != 10) n.refuse("attribute 'output_dtype' is not supported");

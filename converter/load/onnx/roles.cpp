@@ -24,9 +24,9 @@ bool is_setting(std::string_view op, int input) {
   if (op == "BatchNormalization") return input >= 3;
   if (op == "Resize" || op == "Upsample" || op == "Clip" || op == "Pad" || op == "OneHot")
     return input >= 1;
-  if (op == "DequantizeLinear" || op == "QuantizeLinear" || op == "MatMulNBits") return input >= 1;
+  if (op == "QuantizeLinear" || op == "MatMulNBits") return input >= 1;
   if (op == "RotaryEmbedding" || op == "GatherBlockQuantized") return input >= 1;
-  return op.starts_with("QLinear");
+  return op == "DequantizeLinear" || op.starts_with("QLinear");
 }
 
 // Inputs that are parameters even with one element. Other tensors with one element are constants of

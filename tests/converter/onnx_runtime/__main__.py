@@ -17,10 +17,10 @@ except ImportError as missing:
     sys.exit(77)
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1])]
-import attention, contrib, exact, graphs, layers, ml, newest, pairs, quantized, standard
+import attention, contrib, exact, graphs, layers, ml, newest, pairs, quantized, standard, weights
 from batch import batch
 
-MAKERS = contrib.MAKERS + attention.MAKERS + quantized.MAKERS + ml.MAKERS + standard.MAKERS + layers.MAKERS + newest.MAKERS + pairs.MAKERS + exact.MAKERS
+MAKERS = contrib.MAKERS + attention.MAKERS + quantized.MAKERS + ml.MAKERS + standard.MAKERS + layers.MAKERS + newest.MAKERS + pairs.MAKERS + exact.MAKERS + weights.MAKERS
 
 
 def answers_of(model, feeds, evaluator):
