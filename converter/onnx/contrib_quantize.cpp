@@ -339,10 +339,11 @@ void product_of_four_bit_floats(Node& n) {
 }
 
 void gathered_blocks(Node& n) {
-  const Value data = n.in(0);
+  const bool is_small = n.small_type(0) != 0;  // not packed in bytes
+  const Value data = n.numbers(0);
   const int64_t bits = bits_of(n), block = size_attribute(n, "block_size", 1, 128);
   const int last = data.rank() - 1;
-  if (data.dtype() != u8) n.refuse(str_cat("its data is ", data.dtype()));
+  if (!is_small && data.dtype() != u8) n.refuse(str_cat("its data is ", data.dtype()));
   if (n.axis(n.integer("quantize_axis", 1), data.rank()) != last)
     n.refuse("attribute 'quantize_axis' is not the last dim");
   if (n.axis(n.integer("gather_axis", 0), data.rank()) != 0)
@@ -355,6 +356,16 @@ void gathered_blocks(Node& n) {
   // Indices outside the table return zeros.
   const Value inside = logical_and(ge(at, constant_like(at, 0)), lt(at, size));
   const Value safe = where(inside, at, constant_like(at, 0));
+  const auto give = [&](const Value& rows) {
+    Shape column = inside.shape();
+    column.emplace_back(1);
+    n.give(where(reshape(inside, column), rows, constant_like(rows, 0)));
+  };
+  if (is_small) {
+    const std::optional<Value> weight = dequantized_weight(n, 2, 3, last, block);
+    if (!weight) n.refuse("its data, scales and zero points are not all constants");
+    return give(looked_up(*weight, safe));
+  }
   const Dim columns = data.dim(1) * Dim(8 / bits), blocks = scales.dim(1);
   const Value zero = zero_points(n, 3, {data.dim(0), blocks}, bits, scales.dtype());
   const Value numbers = cast(unpacked(n, looked_up(data, safe), bits), scales.dtype());
@@ -368,10 +379,7 @@ void gathered_blocks(Node& n) {
     found = reshape(expand(reshape(found, column), wide), flat);
     return slice(found, found.rank() - 1, 0, columns);
   };
-  const Value y = (numbers - spread(zero)) * spread(scales);
-  Shape column = inside.shape();
-  column.emplace_back(1);
-  n.give(where(reshape(inside, column), y, constant_like(y, 0)));
+  give((numbers - spread(zero)) * spread(scales));
 }
 
 constexpr Builtin kRows[] = {

@@ -96,11 +96,14 @@ Value weight_of(Node& n, const std::string& name, const LevelsOfWeight& weight, 
                  dtype);
 }
 
-std::optional<Value> dequantized_weight(Node& n, int64_t axis, int64_t block) {
-  const Value values[] = {n.numbers(0), n.in(1), n.has(2) ? n.numbers(2) : Value()};
+std::optional<Value> dequantized_weight(Node& n, int scale_input, int zero_input, int64_t axis,
+                                        int64_t block) {
+  const bool has_zero = n.has(zero_input);
+  const Value values[] = {n.numbers(0), n.in(scale_input),
+                          has_zero ? n.numbers(zero_input) : Value()};
   const auto constant = [&](int i) { return n.graph().constant_of(values[i].id()); };
-  const TensorData *x = constant(0), *scale = constant(1), *zero = n.has(2) ? constant(2) : nullptr;
-  if (x == nullptr || scale == nullptr || (n.has(2) && zero == nullptr)) return {};
+  const TensorData *x = constant(0), *scale = constant(1), *zero = has_zero ? constant(2) : nullptr;
+  if (x == nullptr || scale == nullptr || (has_zero && zero == nullptr)) return {};
   const DType dtype = scale->tensor.dtype;
   const auto small = small_integer_of_onnx(n.small_type(0));
   const DType levels = x->tensor.dtype;

@@ -24,8 +24,8 @@ struct LevelsOfWeight {
 // Returns the weight in the dtype. `name` is that of the levels in the file.
 Value weight_of(Node& n, const std::string& name, const LevelsOfWeight& weight, DType dtype);
 
-// The weight that inputs 0 to 2 of DequantizeLinear are; nothing if they are no constant weight of
-// at most 8 bits.
-std::optional<Value> dequantized_weight(Node& n, int64_t axis, int64_t block);
+// The weight whose levels are input 0, with these inputs as scale and zero point, along an axis as
+// in DequantizeLinear. Nothing if they are no constant weight of at most 8 bits.
+std::optional<Value> dequantized_weight(Node& n, int scale, int zero, int64_t axis, int64_t block);
 
 }  // namespace hg::convert::onnx

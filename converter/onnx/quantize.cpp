@@ -121,7 +121,7 @@ void dequantize_linear(Node& n) {
                 block = n.integer("block_size", 0);
   const Value scale = scale_of(n, 1);
   Value y;
-  if (const std::optional<Value> weight = dequantized_weight(n, axis, block))
+  if (const std::optional<Value> weight = dequantized_weight(n, 1, 2, axis, block))
     y = *weight;
   else
     y = dequantized(n, n.numbers(0), scale, n.has(2) ? n.numbers(2) : Value(), axis, block);

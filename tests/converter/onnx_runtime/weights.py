@@ -10,7 +10,7 @@ class Weights(Case):
     """A constant weight with its quantization, and nodes that read it as "v". The input is x0, the result y0."""
 
     def __init__(self, x, weight, nodes, fixed, **more):
-        super().__init__(f"{nodes[-1].op_type} with levels", [open_(x)], **more)
+        super().__init__(f"{[weight[1], *nodes][-1].op_type} with levels", [open_(x)], **more)
         self.weight, self.nodes, self.fixed = weight, nodes, fixed
 
     def model(self):
@@ -20,7 +20,7 @@ class Weights(Case):
         made, node = self.weight
         fixed = made + [numpy_helper.from_array(np.asarray(value), name) for name, value in self.fixed.items()]
         graph = helper.make_graph([node, *self.nodes], "weights", [given], [helper.make_empty_tensor_value_info("y0")], fixed)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)], ir_version=10)
 
 
 TYPES = {TensorProto.INT8: (-128, 127), TensorProto.UINT8: (0, 255), TensorProto.INT4: (-8, 7), TensorProto.UINT4: (0, 15)}
@@ -66,6 +66,8 @@ def levels_of_weights(rng):
         shape = (k, n)
         x, inputs = rng.integers(-k, k, (m, 2)[: 1 + flag(rng)]), ["v", "x0"]
     elif op == "Conv":
+        if flag(rng):  # large enough to stay levels
+            n, k = n + 128, k % 50 + 128
         shape = (n, k, *(1,) * int(rng.integers(1, 3))) if flag(rng) else (n, k, 3)
         x, inputs = draw((2, k, *(4,) * (len(shape) - 2))), ["x0", "v"]
         if flag(rng):
@@ -93,4 +95,21 @@ def levels_of_weights(rng):
     return Weights(x, made, nodes, fixed, tolerance=4e-3, rows=lambda _, y: y / max(1.0, np.abs(y.astype(np.float64)).max(initial=0)))
 
 
-MAKERS = [levels_of_weights]
+def gathered_levels(rng):
+    """GatherBlockQuantized of levels that are not packed in bytes."""
+    kind = TensorProto.INT4 if flag(rng) else TensorProto.UINT4
+    low, high = TYPES[kind]
+    block, rows, count = int(rng.choice([16, 32, 64])), size(rng), int(rng.integers(1, 4))
+    columns = block * count - 2 * int(rng.integers(0, block // 2))
+    drawn = lambda *shape: rng.integers(low, high + 1, shape).ravel()
+    tensors = [helper.make_tensor("w", kind, (rows, columns), drawn(rows, columns)),
+               numpy_helper.from_array(rng.uniform(0.01, 0.1, (rows, count)).astype(np.float32), "s")]
+    names = ["w", "x0", "s"]
+    if flag(rng):
+        tensors.append(helper.make_tensor("z", kind, (rows, count), drawn(rows, count)))
+        names.append("z")
+    node = helper.make_node("GatherBlockQuantized", names, ["y0"], domain="com.microsoft", block_size=block, quantize_axis=1, gather_axis=0)
+    return Weights(rng.integers(-rows, rows, (3, 2)[: 1 + flag(rng)]), (tensors, node), [], {})
+
+
+MAKERS = [levels_of_weights, gathered_levels]
