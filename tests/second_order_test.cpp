@@ -160,7 +160,8 @@ class Layer : test::Chance {
                 .group = chance(50) ? 0 : 1 + below(12),
                 .least = 0,
                 .rounding = Rounding::second_order};
-    const int64_t kind = below(3), in = size(), out = size();
+    const int64_t kind = below(3), out = size();
+    const int64_t in = size() + (chance(10) ? 150 : 0);  // some more than two blocks of columns
     const int64_t rows = 1 + below(40);
     if (kind < 2) {
       plain_ = {1, out, in, kind == 1, {}};

@@ -17,8 +17,12 @@ constexpr int64_t kMomentsAtOnce = int64_t{32} << 20;
 class SampleRounder {
  public:
   SampleRounder(std::span<const Weight> weights, std::span<const int> bits,
-                const QuantizeOptions& options)
-      : weights_(weights), bits_(bits), options_(options), choices_(weights.size()) {}
+                const QuantizeOptions& options, const SessionOptions& session)
+      : weights_(weights),
+        bits_(bits),
+        options_(options),
+        session_(session),
+        choices_(weights.size()) {}
 
   Status round_without_samples(size_t i) {
     const Weight& weight = weights_[i];
@@ -35,8 +39,9 @@ class SampleRounder {
     if (!inputs.is_finite) return round_without_samples(i);
     const Weight& weight = weights_[i];
     for (const int bits : bits_) {
-      HG_TRY_ASSIGN(SecondOrder made, round_second_order(weight.name, weight.data.tensor,
-                                                         weight.blocks, bits, matrix, inputs));
+      HG_TRY_ASSIGN(SecondOrder made,
+                    round_second_order(weight.name, weight.data.tensor, weight.blocks, bits, matrix,
+                                       inputs, session_));
       choices_[i].push_back({std::move(made.rounded), made.nearest_error, made.error});
     }
     tell_progress();
@@ -53,6 +58,7 @@ class SampleRounder {
   std::span<const Weight> weights_;
   std::span<const int> bits_;
   const QuantizeOptions& options_;
+  const SessionOptions& session_;
   std::vector<std::vector<Choice>> choices_;
   int64_t done_ = 0;
 };
@@ -77,7 +83,7 @@ Result<std::vector<std::vector<Choice>>> round_by_samples(const Model& model, co
                                                           Samples samples,
                                                           const QuantizeOptions& options,
                                                           const SessionOptions& session) {
-  SampleRounder rounder(weights, bits, options);
+  SampleRounder rounder(weights, bits, options, session);
   std::vector<size_t> together;
   std::vector<WeightMatrix> matrices;
   int64_t moments = 0;
