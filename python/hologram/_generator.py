@@ -59,6 +59,12 @@ def _start_ids(model):
     return [start]
 
 
+def _base_of(draft):
+    if not isinstance(draft, (Generator, type(None))):
+        raise TypeError("draft is a Generator")
+    return draft and draft._base
+
+
 def _figure(place, text):
     """A property: one number of the last call's result."""
     return property(lambda self: self._base.result_()[place], doc=text)
@@ -212,9 +218,7 @@ class Generator:
             prompts = [prompts] if is_one else prompts
         self._call += 1
         self._draft = options.pop("draft", None)
-        if not isinstance(self._draft, (Generator, type(None))):
-            raise TypeError("draft is a Generator")
-        self._base.begin_(prompts, texts, features, options, on_logits, self._draft and self._draft._base)
+        self._base.begin_(prompts, texts, features, options, on_logits, _base_of(self._draft))
         return is_one
 
     def _tokens(self, call):
@@ -246,16 +250,20 @@ class BatchGenerator:
     def __init__(self, model, rows=8, *, past=None, **options):
         self._base = _core.BatchBase.create(model if isinstance(model, Model) else load(model), rows, options, past)
         self._ended = []
+        self._drafts = {}  # of sequences, which the batch borrows
+        self._proposed = self._accepted = 0
 
-    def add(self, prompt, *, on_logits=None, **options):
+    def add(self, prompt, *, draft=None, on_logits=None, **options):
         """Reads a prompt and adds its sequence. Returns its id, which its tokens have as ``prompt``.
 
-        Options as ``Generator.stream``, without ``draft`` and several answers. Fails if all rows are taken.
+        Options as ``Generator.stream``, without several answers. Sequences may share a ``draft``. Fails if all rows are taken.
         """
-        return self._base.add_(prompt, options, on_logits)
+        id = self._base.add_(prompt, options, on_logits, _base_of(draft))
+        self._drafts[id] = draft
+        return id
 
     def step(self):
-        """Runs the model once. Returns the new Tokens, at most one per sequence, and several with ``lookup``."""
+        """Runs the model once. Returns the new Tokens, at most one per sequence, and several with ``lookup`` or ``draft``."""
         tokens = self._base.step_()
         self._ended = []
         self._collect()
@@ -273,7 +281,21 @@ class BatchGenerator:
 
     def _collect(self):
         new = self._base.ended_()[len(self._ended) :]
-        self._ended += [Ended(id, Generated(*sequence), error) for id, sequence, error in new]
+        for id, sequence, error, proposed, accepted in new:
+            self._ended.append(Ended(id, Generated(*sequence), error))
+            self._drafts.pop(id, None)
+            self._proposed += proposed
+            self._accepted += accepted
+
+    @property
+    def proposed(self):
+        """The tokens that speculative decoding proposed for the sequences that have ended."""
+        return self._proposed
+
+    @property
+    def accepted(self):
+        """The proposed tokens of these sequences that were right."""
+        return self._accepted
 
     @property
     def running(self):

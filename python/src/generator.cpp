@@ -6,7 +6,10 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <list>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "hg/adapter.h"
 #include "hg/batch_generator.h"
@@ -31,6 +34,7 @@ struct LockedGenerator {
 struct LockedBatch {
   explicit LockedBatch(BatchGenerator made) : batch(std::move(made)) {}
   BatchGenerator batch;
+  std::map<int64_t, LockedGenerator*> drafts;  // of sequences, which keep them alive
   Turn turn;
 };
 struct LockedEmbedder {
@@ -185,19 +189,36 @@ LockedBatch* create_batch(const Model& model, nb::handle given_rows, const nb::d
       called([&](auto) { return BatchGenerator::create(model, rows, std::move(all), stored); })));
 }
 
+// `draft` may be null.
 int64_t add_to_batch(LockedBatch& self, nb::handle prompt, const nb::dict& given,
-                     nb::handle on_logits) {
+                     nb::handle on_logits, LockedGenerator* draft) {
   const std::vector<int32_t> ids = ids_from(prompt);
   GenerateOptions options = generate_options(given);
   if (!on_logits.is_none()) options.on_logits = on_logits_from(nb::borrow(on_logits));
+  if (draft != nullptr) options.draft = &draft->generator;
   const Turn::Held held(self.turn, kInside);
-  return take(
+  std::optional<Turn::Held> held_draft;
+  if (draft != nullptr) held_draft.emplace(draft->turn, kInside);
+  const int64_t id = take(
       called([&](std::stop_token stop) { return self.batch.add(ids, std::move(options), stop); }));
+  if (draft != nullptr) self.drafts[id] = draft;
+  return id;
+}
+
+void drop_drafts_of_ended(LockedBatch& self) {
+  for (const EndedSequence& each : self.batch.ended()) self.drafts.erase(each.id);
 }
 
 nb::list step_batch(LockedBatch& self) {
   const Turn::Held held(self.turn, kInside);
-  return tuples_of(take(called([&](std::stop_token stop) { return self.batch.step(stop); })));
+  // Batches that share drafts take them in the same order.
+  std::set<LockedGenerator*> drafts;
+  for (const auto& [id, draft] : self.drafts) drafts.insert(draft);
+  std::list<Turn::Held> held_drafts;
+  for (LockedGenerator* const each : drafts) held_drafts.emplace_back(each->turn, kInside);
+  const auto made = called([&](std::stop_token stop) { return self.batch.step(stop); });
+  drop_drafts_of_ended(self);
+  return tuples_of(take(made));
 }
 
 // The exception of a status, or None.
@@ -210,12 +231,13 @@ nb::object exception_of(const Status& status) {
   }
 }
 
-// (id, sequence, its exception or None)
+// (id, sequence, its exception or None, the tokens that were proposed and accepted)
 nb::list ended_in_batch(LockedBatch& self) {
   const Turn::Held held(self.turn, kInside);
   nb::list out;
   for (const EndedSequence& each : self.batch.ended())
-    out.append(nb::make_tuple(each.id, tuple_of(each.sequence), exception_of(each.status)));
+    out.append(nb::make_tuple(each.id, tuple_of(each.sequence), exception_of(each.status),
+                              each.proposed, each.accepted));
   return out;
 }
 
@@ -287,13 +309,15 @@ void bind_generator(nb::module_& m) {
   nb::class_<LockedBatch>(m, "BatchBase")
       .def_static("create", create_batch, nb::arg("model"), nb::arg("rows"), nb::arg("options"),
                   nb::arg("past").none())
-      .def("add_", add_to_batch, nb::arg("prompt"), nb::arg("options"), nb::arg("on_logits").none())
+      .def("add_", add_to_batch, nb::arg("prompt"), nb::arg("options"), nb::arg("on_logits").none(),
+           nb::arg("draft").none())
       .def("step_", step_batch)
       .def("ended_", ended_in_batch)
       .def("end_",
            [](LockedBatch& self, int64_t id) {
              const Turn::Held held(self.turn, kInside);
              check(self.batch.end(id));
+             drop_drafts_of_ended(self);
            })
       .def_prop_ro("running_", [](const LockedBatch& self) { return self.batch.running(); })
       .def_prop_ro("rows_", [](const LockedBatch& self) { return self.batch.rows(); });

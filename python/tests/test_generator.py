@@ -145,6 +145,31 @@ def test_speculation_gives_the_same_tokens(last_words, model):
         plain.generate([1], draft=plain)
 
 
+def test_speculation_in_a_batch_gives_the_same_tokens(last_words, model):
+    plain, draft, other = (hg.Generator(last_words, threads=1) for _ in range(3))
+    hows = [{}, {"lookup": 3}, {"draft": draft}, {"draft": draft, "draft_tokens": 2}, {"draft": other}]
+    prompts = [[1, 2], [3], [7, 0, 22], [4], [5, 6]]
+    for options in {}, {"temperature": 0.8, "seed": 4}:
+        batch, answers = hg.BatchGenerator(last_words, rows=5, threads=1), {}
+        ids = [batch.add(prompt, max_tokens=40, **how, **options) for prompt, how in zip(prompts, hows)]
+        while batch.running:
+            batch.step()
+            answers |= {each.id: each.answer.ids for each in batch.ended}
+        for id, prompt in zip(ids, prompts):
+            assert answers[id] == plain.generate(prompt, max_tokens=40, **options).ids
+        assert 20 < batch.accepted <= batch.proposed
+    batch = hg.BatchGenerator(last_words, rows=1)
+    with pytest.raises(TypeError, match="draft is a Generator"):
+        batch.add([1], draft=model)
+    with pytest.raises(hg.UnsupportedError, match="needs the logits of all tokens"):
+        batch.add([1], draft=hg.Generator(model))
+    first = batch.add([1], draft=draft)  # after failures, the row is free
+    del draft
+    batch.step()
+    batch.end(first)
+    assert [each.id for each in batch.ended] == [first] and batch.running == 0
+
+
 def test_a_batch(last_words, weights):
     def following(prompt, count):
         return [prompt := int(np.argmax(logits_of(weights, [prompt]))) for _ in range(count)]
