@@ -15,6 +15,23 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+// The state of which the node changes elements, or kNoValue.
+ValueId changed_state(const Graph& graph, const Node& node) {
+  if (node.inputs.size() < 2 || node.outputs.size() != 1) return kNoValue;
+  ValueId id = node.inputs[0];
+  const ValueInfo& made = graph.value_info(node.outputs[0]);
+  if (id == kNoValue || made.type.shape != graph.value_info(id).type.shape) return kNoValue;
+  for (int32_t from = graph.value_info(id).node; from >= 0; from = graph.value_info(id).node) {
+    const Node& view = graph.nodes()[from];  // such as a cast or another shape of the state
+    if (view.inputs.size() != 1) return kNoValue;
+    id = view.inputs[0];
+  }
+  const auto& changes = graph.assignments();
+  const bool is_assigned = std::any_of(changes.begin(), changes.end(),
+                                       [&](const auto& change) { return change.first == id; });
+  return is_assigned ? id : kNoValue;
+}
+
 }  // namespace
 
 Status Engine::run(const std::stop_token& stop, RunProgress* progress) {
@@ -297,7 +314,18 @@ Status Engine::run_control(const Step& step, const RunContext& context, const Bi
 }
 
 Status Engine::failure(const Step& step) {
-  return invalid_argument(step.label, ": ", error_.exchange(nullptr));
+  const char* const message = error_.exchange(nullptr);
+  if (step.node >= 0) {
+    const Node& node = graph_.nodes()[step.node];
+    if (const ValueId state = changed_state(graph_, node); state != kNoValue) {
+      const ValueInfo& full = graph_.value_info(state);
+      return invalid_argument(
+          step.label, ": ", message, ": the state '", full.name, "' is ", full.type,
+          " and cannot grow; if it is full, reset it, or convert the model with "
+          "more room, such as a larger max_cache_len");
+    }
+  }
+  return invalid_argument(step.label, ": ", message);
 }
 
 Status Engine::measure(ReadyPlan& ready) {

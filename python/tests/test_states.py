@@ -148,3 +148,24 @@ def test_exported_programs_become_entries_that_share_states(tmp_path):
             np.testing.assert_allclose(sessions[name](x.numpy()), want.numpy(), 1e-5, 1e-5, err_msg=f"seed {seed}")
             for state in states.names():
                 np.testing.assert_allclose(states[state], shared[state].numpy(), 1e-5, 1e-5, err_msg=f"seed {seed}")
+
+
+@pytest.mark.parametrize("as_type", ["float32", "float64"])
+def test_a_full_state_is_named(tmp_path, as_type):
+    g = hg.Graph()
+    kept, used = g.buffer("kept", np.zeros((2, 4), np.float32)), g.buffer("used", np.zeros(1, np.int64))
+    at = hg.ops.reshape(used, (1, 1)) + g.input("i", (2, 1), "int64") * 0
+    changed = hg.ops.scatter(hg.ops.cast(kept, as_type), 1, at, hg.ops.cast(g.input("x", (2, 1)), as_type))
+    g.assign(kept, hg.ops.cast(changed, "float32"))
+    g.assign(used, used + 1)
+    g.output("y", changed)
+    library = library_of(tmp_path / "l.hgm", step=g.model())
+    states = library.states()
+    session = library.session("step", states=states, threads=1)
+    zeros, x = np.zeros((2, 1), np.int64), np.ones((2, 1), np.float32)
+    for _ in range(4):
+        session(i=zeros, x=x)
+    with pytest.raises(ValueError, match=r"index is out of range: the state 'kept' is f32\[2, 4\] and cannot grow; if it is full, reset it"):
+        session(i=zeros, x=x)
+    states.reset()
+    session(i=zeros, x=x)
