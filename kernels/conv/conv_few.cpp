@@ -2,6 +2,8 @@
 // f32 convolutions of one image to few pixels, as in the last layers for small images: the product
 // y[pixels, o] = patches[pixels, c kernel] weight[c kernel, o]. Vectors run along output channels,
 // because there are too few pixels to fill them. The kernel mostly reads weights, each once.
+#include "kernels/conv/conv_few.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -30,16 +32,6 @@ struct ConvFew {
   int64_t lanes = 1, slot_bytes = 0;
   int64_t patches_at = 0, weights_at = 0;  // in the workspace, in bytes
 };
-
-bool accepts(const PrepareContext& c) {
-  if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || !c.is_constant(1) ||
-      c.low_memory() || c.precision() == Precision::bf16)
-    return false;
-  const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
-  return s.n == 1 && s.groups == 1 && s.c > 0 && s.o >= gemm_table().nr && s.kernel_size() > 1 &&
-         s.out_size() > 1 && s.out_size() <= kMostPixels && s.in_size() <= kMostPatches &&
-         s.c * s.kernel_size() * s.out_size() <= kMostPatches;
-}
 
 void pack_weight(const ConvFew& f, const float* weight, float* to) {
   const int64_t nr = f.table->nr;
@@ -157,10 +149,32 @@ void run(const RunContext& c) noexcept {
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "conv", .name = "few_pixels", .accepts = accepts, .prepare = prepare, .run = run},
+    {.op = "conv",
+     .name = "few_pixels",
+     .accepts = accepts_few_pixels,
+     .prepare = prepare,
+     .run = run},
 };
 
 }  // namespace
+
+bool accepts_few_pixels(const PrepareContext& c) {
+  if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || !c.is_constant(1) ||
+      c.low_memory() || c.precision() == Precision::bf16)
+    return false;
+  const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  return s.n == 1 && s.groups == 1 && s.c > 0 && s.o >= gemm_table().nr && s.kernel_size() > 1 &&
+         s.out_size() > 1 && s.out_size() <= kMostPixels && s.in_size() <= kMostPatches &&
+         s.c * s.kernel_size() * s.out_size() <= kMostPatches;
+}
+
+double cost_of_few_pixels(const PrepareContext& c, int64_t lanes) {
+  const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
+  const int64_t depth = s.c * s.kernel_size(), vectors = ceil_div(s.o, lanes);
+  const int64_t mr = gemm_table().mr;  // a partial block of pixels takes about as long as a whole
+  return static_cast<double>(depth * vectors * ceil_div(s.out_size(), mr) * mr) +
+         cost_of_reading(static_cast<double>(depth * vectors * lanes * 4));
+}
 
 std::span<const KernelDef> conv_few() { return chosen_rows<kKernels>(); }
 

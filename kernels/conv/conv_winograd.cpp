@@ -17,6 +17,7 @@
 
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
+#include "kernels/conv/conv_few.h"
 #include "kernels/conv/conv_shape.h"
 #include "kernels/conv/conv_winograd_alone.h"
 #include "kernels/gemm/gemm.h"
@@ -107,10 +108,17 @@ bool accepts(const PrepareContext& c) {
   if (!suits(1) || !suits(2) || s.groups != 1 || w.c < 16 || s.o < 16 || w.images == 0 ||
       w.out_y * w.out_x < 36)
     return false;
+  const int64_t lanes = w.gemm->nr / 2;
+  if (accepts_few_pixels(c)) {  // whose weights are smaller
+    const int64_t tiles = ceil_div(w.out_y, 2) * ceil_div(w.out_x, 2);
+    const auto weight_bytes = static_cast<double>(16 * w.c * s.o * 4);
+    const double here =
+        cost(w, 2, w.images * ceil_div(tiles, lanes), s.o) + cost_of_reading(weight_bytes);
+    if (cost_of_few_pixels(c, lanes) < here) return false;
+  }
   if (s.dilation[1] * s.dilation[2] == 1) return true;
   if (s.dilation[2] > 1 && c.has(3)) return false;  // the columns of a residual would be apart
   // Each small image reads all weights and does not fill vectors.
-  const int64_t lanes = w.gemm->nr / 2;
   const double direct = 9.0 * static_cast<double>(w.c * s.o * ceil_div(w.out_y * w.out_x, lanes));
   return cost(w, 2, ceil_div(ceil_div(w.out_y, 2) * ceil_div(w.out_x, 2), lanes), s.o) < direct;
 }
