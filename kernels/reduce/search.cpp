@@ -64,7 +64,7 @@ OrderedItems order_items(const RunContext& c) {
     for_key(c.in(0).dtype, [&]<class Key>() {
       Key* const keys = reinterpret_cast<Key*>(spare + n);
       read_keys(c.in(0), 0, 1, n, keys);
-      if (!plan.consecutive) sort_places(keys, n, false, order, spare);
+      sort_places(keys, n, false, order, spare);
       tell([&](int64_t a, int64_t b) { return keys[a] != keys[b]; });
     });
   } else {
@@ -103,10 +103,44 @@ std::optional<int64_t> count_integers(const RunContext& c) {
   return count;
 }
 
+// Whether element i > 0 of a list differs from the preceding one. NaN differs from everything.
+template <class T>
+bool differs(const T* x, int64_t i) {
+  return wide(x[i - 1]) != wide(x[i]);
+}
+
+// Runs of equal elements of a list, without branches on the elements.
+template <class T>
+int64_t count_runs(const T* x, int64_t n) {
+  int64_t count = n > 0 ? 1 : 0;
+  for (int64_t i = 1; i < n; ++i) count += differs(x, i) ? 1 : 0;
+  return count;
+}
+template <class T>
+void find_runs(const T* x, int64_t n, T* values, int64_t* inverse, int64_t* counts) {
+  int64_t place = 0;
+  T first = n > 0 ? x[0] : T();  // of the run: -0 equals 0
+  for (int64_t i = 0; i < n; ++i) {
+    const bool is_new = i > 0 && differs(x, i);
+    place += is_new ? 1 : 0;
+    first = is_new ? x[i] : first;
+    values[place] = first;
+    inverse[i] = place;
+    counts[place] = i + 1;  // the end of the run
+  }
+  for (int64_t k = n > 0 ? place : 0; k > 0; --k) counts[k] -= counts[k - 1];
+}
+bool finds_runs(const UniquePlan& plan) { return plan.consecutive && plan.lines.count == 1; }
+
 void measure_unique(const RunContext& c, std::span<int64_t> dims) noexcept {
   const UniquePlan& plan = c.state<UniquePlan>();
   std::optional<int64_t> count;
-  if (plan.lines.count == 1 && !plan.consecutive) count = count_integers(c);
+  if (finds_runs(plan))
+    for_type(c.in(0).dtype, [&](auto zero) {
+      count = count_runs(c.in(0).as<const decltype(zero)>(), plan.lines.length);
+    });
+  else if (plan.lines.count == 1)
+    count = count_integers(c);
   if (!count) {
     const OrderedItems items = order_items(c);
     count = std::accumulate(items.is_new, items.is_new + plan.lines.length, int64_t{0});
@@ -115,9 +149,14 @@ void measure_unique(const RunContext& c, std::span<int64_t> dims) noexcept {
 }
 void run_unique(const RunContext& c) noexcept {
   const UniquePlan& plan = c.state<UniquePlan>();
-  const OrderedItems items = order_items(c);
   int64_t* inverse = c.out(1).as<int64_t>();
   int64_t* counts = c.out(2).as<int64_t>();
+  if (finds_runs(plan))
+    return for_type(c.in(0).dtype, [&](auto zero) {
+      using T = decltype(zero);
+      find_runs(c.in(0).as<const T>(), plan.lines.length, c.out(0).as<T>(), inverse, counts);
+    });
+  const OrderedItems items = order_items(c);
   Lines to = plan.lines;
   to.length = c.out(2).count();
   for_type(c.in(0).dtype, [&](auto zero) {
