@@ -141,40 +141,35 @@ void reduce_row(const ReducePlan& plan, const Steps& steps, Elements& elements, 
   }
 }
 
-// Whether rows are runs of f32 in memory whose sums are wanted.
+// Whether rows are runs of elements in memory.
 template <class Elements>
-bool adds_dense_rows(const ReducePlan& plan, const Steps& steps) {
-  return Elements::kInPlace && is_as_stored(plan.dtype) && steps.adds &&
-         steps.is_wide(plan.count) && plan.shape.rank() == 1 && plan.strides[0] == 1 &&
-         plan.count <= plan.run;
+bool has_dense_runs(const ReducePlan& plan, const Steps& steps) {
+  return Elements::kInPlace && is_as_stored(plan.dtype) && steps.is_wide(plan.count) &&
+         plan.shape.rank() == 1 && plan.strides[0] == 1 && plan.count <= plan.run;
 }
 
 template <class Elements>
 void reduce_rows(const RunContext& c, const ReducePlan& plan, const Steps& steps) {
   const int64_t grain = std::max<int64_t>(1, kChunk / std::max<int64_t>(1, plan.count));
   c.parallel_for(plan.outputs, grain, [&](int64_t begin, int64_t end) {
-    alignas(kWidest) std::byte state[kLargestState];
+    alignas(kWidest) std::byte states[kMostJoined * kLargestState];
     Elements elements(c, plan);
-    int64_t o = begin;
-    if (adds_dense_rows<Elements>(plan, steps) && plan.count <= elements.at_once()) {
-      for (; o + 2 <= end; o += 2) {
-        const float* rows[2];
-        double sums[2], runs[2];
-        for (int r = 0; r < 2; ++r) {
-          const int64_t offset = offset_of(o + r, plan.kept_shape, plan.kept_strides);
-          const void* const x = elements.read(offset, 1, plan.count, end * plan.count);
-          rows[r] = static_cast<const float*>(x);
-        }
-        plan.table->add_two_runs(rows, plan.count, runs);
-        steps.start(sums, 2, plan);
-        for (int r = 0; r < 2; ++r) sums[r] += runs[r];
-        steps.end(c, plan, o, sums, 2);
+    bool is_joined = has_dense_runs<Elements>(plan, steps);
+    for (int64_t o = begin, n; o < end; o += n) {
+      n = std::min(kMostJoined, end - o);
+      const auto offset = [&](int64_t r) {
+        return offset_of(o + r, plan.kept_shape, plan.kept_strides);
+      };
+      if (is_joined) {
+        const void* rows[kMostJoined];
+        for (int64_t r = 0; r < n; ++r)
+          rows[r] = elements.read(offset(r), 1, plan.count, end * plan.count);
+        is_joined = steps.join(rows, n, plan, states);
       }
-    }
-    for (; o < end; ++o) {
-      reduce_row(plan, steps, elements, offset_of(o, plan.kept_shape, plan.kept_strides), 0,
-                 plan.count, end * plan.count, state);
-      steps.end(c, plan, o, state, 1);
+      for (int64_t r = 0; r < n && !is_joined; ++r)
+        reduce_row(plan, steps, elements, offset(r), 0, plan.count, end * plan.count,
+                   states + r * steps.state_bytes);
+      steps.end(c, plan, o, states, n);
     }
   });
 }

@@ -3,6 +3,7 @@
 #include "kernels/reduce/reduce_simd.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -51,28 +52,32 @@ void add_lanes(double* lanes, const float* x, int64_t count) {
   for (int64_t k = even; k < count; ++k) lanes[k - even] += static_cast<double>(x[k]);
 }
 
-// The operation of a run: sums and products have the same lanes.
-template <bool kMultiplies>
-HWY_INLINE Doubles with(Doubles a, Doubles b) {
-  return kMultiplies ? mul(a, b) : add(a, b);
+enum class Join { add, multiply, add_squares };
+
+template <Join join>
+HWY_INLINE Doubles joined(Doubles total, Doubles x) {
+  if constexpr (join == Join::multiply) return mul(total, x);
+  if constexpr (join == Join::add_squares) return mul_add(x, x, total);
+  return add(total, x);
 }
 
 // Several rows at once hide the latency of the operation.
-template <bool kMultiplies, int kRows>
-void join_runs(const float* const* rows, int64_t count, double* results) {
+template <Join join, int kRows, class T>
+HWY_INLINE void join_together(const T* const* rows, int64_t count, double* results) {
   constexpr int64_t kVectors = 16 / kLanes;
-  constexpr double kFirst = kMultiplies ? 1 : 0;
+  constexpr double kFirst = join == Join::multiply ? 1 : 0;
+  constexpr Join kMerge = join == Join::multiply ? join : Join::add;
   Doubles total[kRows][kVectors];
-  const auto take = [&](const float* const* x, int64_t i) HWY_ATTR {
-#pragma GCC unroll 2
+  const auto take = [&](const T* const* x, int64_t i) HWY_ATTR {
+#pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
       for (int64_t v = 0; v < kVectors; ++v)
-        total[r][v] = with<kMultiplies>(total[r][v], widen(x[r] + i + v * kLanes));
+        total[r][v] = joined<join>(total[r][v], widen(x[r] + i + v * kLanes));
     }
   };
-  const float* x[kRows];
-#pragma GCC unroll 2
+  const T* x[kRows];
+#pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
     x[r] = rows[r];
 #pragma GCC unroll 16
@@ -81,36 +86,41 @@ void join_runs(const float* const* rows, int64_t count, double* results) {
   int64_t i = 0;
   for (; i + 16 <= count; i += 16) take(x, i);
   if (i < count) {  // a lane without an element takes the number that it began with
-    HWY_ALIGN float part[kRows][16];
+    HWY_ALIGN T part[kRows][16];
     for (int r = 0; r < kRows; ++r) {
-      std::fill_n(part[r], 16, static_cast<float>(kFirst));
-      for (int64_t k = 0; i + k < count; ++k) part[r][k] = x[r][i + k];
+      std::fill_n(part[r], 16, static_cast<T>(kFirst));
+      std::memcpy(part[r], x[r] + i, static_cast<size_t>(count - i) * sizeof(T));
       x[r] = part[r];
     }
     take(x, 0);
   }
-#pragma GCC unroll 2
+#pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int64_t half = kVectors / 2; half > 0; half /= 2) {
 #pragma GCC unroll 8
       for (int64_t v = 0; v < half; ++v)
-        total[r][v] = with<kMultiplies>(total[r][v], total[r][v + half]);
+        total[r][v] = joined<kMerge>(total[r][v], total[r][v + half]);
     }
     alignas(64) double lanes[kLanes];
     store_doubles(total[r][0], lanes);
-    for (int64_t half = kLanes / 2; half > 0; half /= 2)
+#pragma GCC unroll 4
+    for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+#pragma GCC unroll 4
       for (int64_t k = 0; k < half; ++k)
-        lanes[k] = kMultiplies ? lanes[k] * lanes[k + half] : lanes[k] + lanes[k + half];
+        lanes[k] = join == Join::multiply ? lanes[k] * lanes[k + half] : lanes[k] + lanes[k + half];
+    }
     results[r] = lanes[0];
   }
 }
 
-template <bool kMultiplies>
-double join_run(const float* x, int64_t count) {
-  double result;
-  join_runs<kMultiplies, 1>(&x, count, &result);
-  return result;
+template <Join join, class T>
+void join_rows(const T* const* rows, int64_t n, int64_t count, double* results) {
+  constexpr int kTogether = kLanes >= 8 ? 4 : 2;  // as many as fit in registers
+  int64_t r = 0;
+  for (; r + kTogether <= n; r += kTogether)
+    join_together<join, kTogether>(rows + r, count, results + r);
+  for (; r < n; ++r) join_together<join, 1>(rows + r, count, results + r);
 }
 
 // Instruction sets differ in Max and Min of NaN, so NaN is tested separately. Some have no vectors
@@ -173,9 +183,12 @@ void extremes(float* HWY_RESTRICT best, const float* HWY_RESTRICT x, int64_t cou
 
 constexpr ReduceTable kTable = {.add_rows = add_rows,
                                 .add_lanes = add_lanes,
-                                .add_run = join_run<false>,
-                                .add_two_runs = join_runs<false, 2>,
-                                .multiply_run = join_run<true>,
+                                .add = join_rows<Join::add, float>,
+                                .multiply = join_rows<Join::multiply, float>,
+                                .add_squares = join_rows<Join::add_squares, float>,
+                                .add_doubles = join_rows<Join::add, double>,
+                                .multiply_doubles = join_rows<Join::multiply, double>,
+                                .add_double_squares = join_rows<Join::add_squares, double>,
                                 .largest = extreme<true, float>,
                                 .smallest = extreme<false, float>,
                                 .largest_double = extreme<true, double>,

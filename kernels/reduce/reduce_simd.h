@@ -6,19 +6,19 @@
 
 namespace hg::kernels {
 
+// The sum or product of each of `n` rows of `count` elements, in 16 lanes: element i joins lane
+// i mod 16. Then each lane of the first half joins one of the second half, until one lane is left.
+template <class T>
+using JoinRows = void (*)(const T* const* rows, int64_t n, int64_t count, double* results);
+
 struct ReduceTable {
   // sums[k] += x[row step + k] for each of the rows, in order.
   void (*add_rows)(double* sums, const float* x, int64_t rows, int64_t step,
                    int64_t count) = nullptr;
   // lanes[i mod 16] += x[i]
   void (*add_lanes)(double* lanes, const float* x, int64_t count) = nullptr;
-  // The same starting with zeros, then the sum of the lanes: each lane of the first half adds one
-  // of the second half, until one lane is left.
-  double (*add_run)(const float* x, int64_t count) = nullptr;
-  // As add_run for two rows.
-  void (*add_two_runs)(const float* const* rows, int64_t count, double* sums) = nullptr;
-  // As add_run, with products that start with ones.
-  double (*multiply_run)(const float* x, int64_t count) = nullptr;
+  JoinRows<float> add = nullptr, multiply = nullptr, add_squares = nullptr;
+  JoinRows<double> add_doubles = nullptr, multiply_doubles = nullptr, add_double_squares = nullptr;
   // The largest and the smallest of count >= 1 elements; NaN if any element is NaN.
   float (*largest)(const float* x, int64_t count) = nullptr;
   float (*smallest)(const float* x, int64_t count) = nullptr;

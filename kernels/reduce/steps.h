@@ -16,6 +16,7 @@ using namespace reducers;
 
 constexpr int kWidth = 16;  // states to which neighboring elements are added
 constexpr int64_t kLargestState = 24;
+constexpr int64_t kMostJoined = 32;  // rows
 
 // Elements [first, first + n) of a result, in its dtype.
 template <class V>
@@ -26,6 +27,24 @@ template <class V>
   });
 }
 
+// The function that reduces dense rows of X to totals in double; null if a reducer has none.
+template <class R, class X>
+JoinRows<X> join_rows_of([[maybe_unused]] const ReducePlan& plan) {
+  const ReduceTable& table = *plan.table;
+  constexpr bool kIsFloat = std::is_same_v<X, float>;
+  const auto chosen = [](JoinRows<float> floats, JoinRows<double> doubles) {
+    if constexpr (kIsFloat)
+      return floats;
+    else
+      return doubles;
+  };
+  if constexpr (std::is_base_of_v<Sum<X>, R>) return chosen(table.add, table.add_doubles);
+  if constexpr (std::is_same_v<R, Prod<X>>) return chosen(table.multiply, table.multiply_doubles);
+  if constexpr (std::is_same_v<R, Norm<X>>)
+    if (plan.parameter == 2) return chosen(table.add_squares, table.add_double_squares);
+  return nullptr;
+}
+
 // A reducer for one type, on arrays of states and elements. A run of elements is added to kWidth
 // states in turn, if it is long enough; the states are then merged.
 struct Steps {
@@ -33,6 +52,8 @@ struct Steps {
   bool adds;  // the states are sums of f32
   bool (*is_wide)(int64_t n);
   void (*start)(void* states, int64_t n, const ReducePlan& plan);
+  // Reduces dense rows of plan.count elements to one state each; false if only `row` does.
+  bool (*join)(const void* const* rows, int64_t n, const ReducePlan& plan, void* states);
   // Adds a run to one state; the index of its first element is `index`.
   void (*row)(void* state, const void* x, int64_t n, int64_t index, const ReducePlan& plan);
   // Rows of n elements, `step` apart, each added to its own state; null except for floats.
@@ -59,6 +80,17 @@ struct StepsOf {
   static void start(void* states, int64_t n, const ReducePlan& plan) {
     std::fill_n(static_cast<State*>(states), n, R::start(plan.parameter));
   }
+  static bool join(const void* const* given, int64_t n, const ReducePlan& plan, void* states) {
+    if constexpr (std::is_floating_point_v<X> && std::is_same_v<State, double>) {
+      const JoinRows<X> rows = join_rows_of<R, X>(plan);
+      if (rows == nullptr) return false;
+      const X* x[kMostJoined];
+      for (int64_t r = 0; r < n; ++r) x[r] = static_cast<const X*>(given[r]);
+      rows(x, n, plan.count, static_cast<double*>(states));
+      return true;
+    }
+    return false;
+  }
   static void row(void* state, const void* elements, int64_t n, int64_t index,
                   const ReducePlan& plan) {
     State s = *static_cast<State*>(state);
@@ -66,11 +98,17 @@ struct StepsOf {
     if (!is_wide(n)) {
       for (int64_t i = 0; i < n; ++i) R::add(s, x[i], index + i, plan.parameter);
       *static_cast<State*>(state) = s;
-    } else if constexpr (kAdds) {
-      *static_cast<State*>(state) = s + plan.table->add_run(x, n);
-    } else if constexpr (std::is_same_v<R, Prod<float>>) {
-      *static_cast<State*>(state) = s * plan.table->multiply_run(x, n);
-    } else if constexpr (std::is_base_of_v<Bound<float, true>, R>) {
+      return;
+    }
+    if constexpr (std::is_floating_point_v<X> && std::is_same_v<State, double>) {
+      if (const JoinRows<X> rows = join_rows_of<R, X>(plan); rows != nullptr) {
+        double joined;
+        rows(&x, 1, n, &joined);
+        R::merge(*static_cast<State*>(state), joined, plan.parameter);
+        return;
+      }
+    }
+    if constexpr (std::is_base_of_v<Bound<float, true>, R>) {
       R::merge(*static_cast<State*>(state), plan.table->largest(x, n), plan.parameter);
     } else if constexpr (std::is_base_of_v<Bound<float, false>, R>) {
       R::merge(*static_cast<State*>(state), plan.table->smallest(x, n), plan.parameter);
@@ -151,6 +189,7 @@ struct StepsOf {
                                    kAdds,
                                    is_wide,
                                    start,
+                                   join,
                                    row,
                                    std::is_same_v<X, float> ? rows : nullptr,
                                    widen,

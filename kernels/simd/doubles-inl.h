@@ -30,6 +30,7 @@ HWY_INLINE void store_doubles(Doubles v, double* to) { hn::StoreU(v, DoubleTag()
 HWY_INLINE Doubles widen(const float* from) {
   return hn::PromoteTo(DoubleTag(), hn::LoadU(hn::Rebind<float, DoubleTag>(), from));
 }
+HWY_INLINE Doubles widen(const double* from) { return load_doubles(from); }
 HWY_INLINE Doubles add(Doubles a, Doubles b) { return hn::Add(a, b); }
 HWY_INLINE Doubles sub(Doubles a, Doubles b) { return hn::Sub(a, b); }
 HWY_INLINE Doubles mul(Doubles a, Doubles b) { return hn::Mul(a, b); }
@@ -75,6 +76,7 @@ HWY_INLINE void store_doubles(Doubles v, double* to) { std::memcpy(to, &v, sizeo
 HWY_INLINE Doubles widen(const float* from) {
   return Doubles{static_cast<double>(from[0]), static_cast<double>(from[1])};
 }
+HWY_INLINE Doubles widen(const double* from) { return load_doubles(from); }
 HWY_INLINE Doubles add(Doubles a, Doubles b) { return a + b; }
 HWY_INLINE Doubles sub(Doubles a, Doubles b) { return a - b; }
 HWY_INLINE Doubles mul(Doubles a, Doubles b) { return a * b; }
