@@ -21,8 +21,13 @@ constexpr int64_t kTileRows = 16;      // elements per line of memory that an op
 constexpr int64_t kTileBytes = 36864;  // of all buffers of a tile
 constexpr int64_t kLongRow = 64;       // elements for which the block is called
 
-// Gathers n elements that are `stride` elements apart into `to`.
-using GatherRow = void (*)(const std::byte* from, int64_t stride, std::byte* to, int64_t n);
+// Elements of an operand: rows that are `step` elements apart, of n elements `stride` apart.
+struct Rows {
+  const std::byte* from;
+  int64_t step, stride, count, n;
+};
+// Gathers them into `to`.
+using GatherRows = void (*)(const Rows& rows, std::byte* to);
 
 // Collapsed shape and strides. Operand k reads x[k]; the output is contiguous.
 struct PointwisePlan {
@@ -36,7 +41,7 @@ struct PointwisePlan {
   Sizes shape;
   Sizes strides[kMaxOperands];
   DType dtypes[kMaxOperands] = {};
-  GatherRow gather_row[kMaxOperands] = {};
+  GatherRows gather_rows[kMaxOperands] = {};
   bool linear[kMaxOperands] = {};   // elements are contiguous and in order
   bool number[kMaxOperands] = {};   // one element, which the block reads in place
   bool widened[kMaxOperands] = {};  // 16-bit floats that the block reads as f32
@@ -52,34 +57,54 @@ struct PointwisePlan {
   int64_t tile_rows = 0, tile_columns = 0;
 };
 
+// Copies n >= 0 elements. Short rows are copied as vectors that may overlap, which is faster than a
+// call.
+template <class T>
+void copy_row(const T* from, T* to, int64_t n) {
+  constexpr int64_t kVector = 16 / static_cast<int64_t>(sizeof(T)), kShort = 8 * kVector;
+  if (n < kVector || n > kShort) {
+    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
+    return;
+  }
+  for (int64_t i = 0; i + kVector < n; i += kVector) std::memcpy(to + i, from + i, 16);
+  std::memcpy(to + n - kVector, from + n - kVector, 16);
+}
+
 template <class From, class To>
-void gather_row(const std::byte* bytes, int64_t stride, std::byte* out, int64_t n) {
-  const From* from = reinterpret_cast<const From*>(bytes);
+void gather_rows(const Rows& rows, std::byte* out) {
+  const From* from = reinterpret_cast<const From*>(rows.from);
   To* to = reinterpret_cast<To*>(out);
-  if constexpr (kIsHalf<From>)
-    if (stride == 1) return half_table().widen(n, from, to);
-  if (stride == 1 && std::is_same_v<From, To>) {
-    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(To));
-  } else if (stride == 0) {
-    const To value = static_cast<To>(from[0]);
-    for (int64_t i = 0; i < n; ++i) to[i] = value;
-  } else {
-    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i * stride]);
+  const int64_t n = rows.n, stride = rows.stride;
+  for (int64_t r = 0; r < rows.count; ++r, from += rows.step, to += n) {
+    if constexpr (kIsHalf<From>) {
+      if (stride == 1) {
+        half_table().widen(n, from, to);
+        continue;
+      }
+    }
+    if (stride == 1 && std::is_same_v<From, To>) {
+      if constexpr (std::is_same_v<From, To>) copy_row(from, to, n);
+    } else if (stride == 0) {
+      const To value = static_cast<To>(from[0]);
+      for (int64_t i = 0; i < n; ++i) to[i] = value;
+    } else {
+      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i * stride]);
+    }
   }
 }
 
-GatherRow gather_row_of(DType dtype) {
-  if (dtype == f16) return gather_row<Half, float>;
-  if (dtype == bf16) return gather_row<BFloat16, float>;
+GatherRows gather_rows_of(DType dtype) {
+  if (dtype == f16) return gather_rows<Half, float>;
+  if (dtype == bf16) return gather_rows<BFloat16, float>;
   switch (size_of(dtype)) {
     case 8:
-      return gather_row<uint64_t, uint64_t>;
+      return gather_rows<uint64_t, uint64_t>;
     case 4:
-      return gather_row<uint32_t, uint32_t>;
+      return gather_rows<uint32_t, uint32_t>;
     case 2:
-      return gather_row<uint16_t, uint16_t>;
+      return gather_rows<uint16_t, uint16_t>;
     default:
-      return gather_row<uint8_t, uint8_t>;
+      return gather_rows<uint8_t, uint8_t>;
   }
 }
 
@@ -110,31 +135,60 @@ int64_t offset_of(const int64_t* index, const Sizes& strides) {
   return offset;
 }
 
-// Gathers n elements of operand k, in order from element `at`, into `to`.
-void gather(const PointwisePlan& plan, int k, const std::byte* from, int64_t at, int64_t n,
-            std::byte* to) {
-  if (plan.rank == 0) return plan.gather_row[k](from, 0, to, n);
-  const Sizes& shape = plan.shape;
-  const Sizes& strides = plan.strides[k];
-  const int64_t size = size_of(plan.dtypes[k]);
-  const int last = plan.rank - 1;
-  int64_t index[kMaxRank];
-  find_index(at, shape, index);
-  int64_t column = index[last];
-  int64_t row = offset_of(index, strides) - column * strides[last];
-  while (n > 0) {
-    const int64_t run = std::min(n, shape[last] - column);
-    plan.gather_row[k](from + (row + column * strides[last]) * size, strides[last], to, run);
-    to += run * read_size(plan, k);
-    n -= run;
-    column = 0;
-    for (int d = last - 1; d >= 0; --d) {
-      row += strides[d];
-      if (++index[d] < shape[d]) break;
-      row -= shape[d] * strides[d];
-      index[d] = 0;
+// Gathers the elements of one operand in order, from any element on.
+class Gatherer {
+ public:
+  void start(const PointwisePlan& plan, int k, const std::byte* from, int64_t at) {
+    from_ = from;
+    find_index(at, plan.shape, index_);
+    column_ = plan.rank > 0 ? index_[plan.rank - 1] : 0;
+    row_ = offset_of(index_, plan.strides[k]);
+    if (plan.rank > 0) row_ -= column_ * plan.strides[k].back();
+  }
+  bool is_started() const { return from_ != nullptr; }
+
+  // The next n elements.
+  void gather(const PointwisePlan& plan, int k, int64_t n, std::byte* to) {
+    const GatherRows gather_rows = plan.gather_rows[k];
+    if (plan.rank == 0) return gather_rows({from_, 0, 0, 1, n}, to);
+    const Sizes& shape = plan.shape;
+    const Sizes& strides = plan.strides[k];
+    const int64_t size = size_of(plan.dtypes[k]), read = read_size(plan, k);
+    const int last = plan.rank - 1;
+    const int64_t inner = shape[last], stride = strides[last];
+    const int64_t step = last > 0 ? strides[last - 1] : 0;
+    while (n > 0) {
+      // Whole rows up to the end of the dim before the last one, or a part of a row.
+      const bool is_whole = column_ == 0 && last > 0 && n >= inner;
+      const int64_t run = std::min(n, inner - column_);
+      const int64_t rows = is_whole ? std::min(n / run, shape[last - 1] - index_[last - 1]) : 1;
+      gather_rows({from_ + (row_ + column_ * stride) * size, step, stride, rows, run}, to);
+      to += rows * run * read;
+      n -= rows * run;
+      column_ += run;
+      if (column_ < inner || last == 0) continue;
+      column_ = 0;
+      row_ += rows * step;
+      index_[last - 1] += rows;
+      for (int d = last - 1; d > 0 && index_[d] == shape[d]; --d) {
+        row_ += strides[d - 1] - shape[d] * strides[d];
+        index_[d] = 0;
+        ++index_[d - 1];
+      }
     }
   }
+
+ private:
+  const std::byte* from_ = nullptr;
+  int64_t row_ = 0, column_ = 0;  // the offset of the row; the position in it
+  int64_t index_[kMaxRank];       // of the row
+};
+
+void gather(const PointwisePlan& plan, int k, const std::byte* from, int64_t at, int64_t n,
+            std::byte* to) {
+  Gatherer gatherer;
+  gatherer.start(plan, k, from, at);
+  gatherer.gather(plan, k, n, to);
 }
 
 // Number of elements after which operand k repeats: 1 for a single value, the number of elements if
@@ -183,10 +237,13 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
     x[k] = plan.number[k] ? base[k] : base[k] + begin * size_of(plan.dtypes[k]);
   }
   if (plan.all_direct) return plan.block(y, x, end - begin, params);
+  if (params.copies && !plan.narrowed) return gather(plan, 0, base[0], begin, end - begin, y);
+  if (params.copies && plan.linear[0] && !plan.widened[0]) return write(plan, x[0], end - begin, y);
   alignas(64) std::byte buffers[kMaxOperands + 1][kBlockSize * 8];
   bool filled[kMaxOperands] = {};
   const std::byte* held[kMaxOperands] = {};
   int64_t held_count[kMaxOperands] = {};
+  Gatherer gatherers[kMaxOperands];
   const int64_t y_size = size_of(plan.out_dtype);
   const int64_t inner = inner_of(plan);
   const bool by_row = is_by_row(plan);
@@ -215,19 +272,21 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
         // The row's element, which the preceding chunk may have replicated.
         const bool is_held = stride == 0 && held[k] == from && held_count[k] >= n;
         if (!is_dense && !is_single && !is_held) {
-          plan.gather_row[k](from, stride, buffers[k], n);
+          plan.gather_rows[k]({from, 0, stride, 1, n}, buffers[k]);
           held[k] = from;
           held_count[k] = n;
         }
         x[k] = is_dense || is_single ? from : buffers[k];
       } else {
-        gather(plan, k, base[k], at, n, buffers[k]);
+        if (!gatherers[k].is_started()) gatherers[k].start(plan, k, base[k], at);
+        gatherers[k].gather(plan, k, n, buffers[k]);
         x[k] = buffers[k];
       }
     }
     if (plan.narrowed) {
-      plan.block(buffers[kMaxOperands], x, n, params);
-      write(plan, buffers[kMaxOperands], n, y + (at - begin) * y_size);
+      const void* const result = params.copies ? x[0] : buffers[kMaxOperands];
+      if (!params.copies) plan.block(buffers[kMaxOperands], x, n, params);
+      write(plan, result, n, y + (at - begin) * y_size);
     } else {
       plan.block(y + (at - begin) * y_size, x, n, params);
     }
@@ -254,9 +313,7 @@ void gather_tile(const PointwisePlan& plan, int k, const std::byte* from, int64_
   const int64_t size = size_of(plan.dtypes[k]);
   const int64_t stride = plan.strides[k][plan.rank - 1];
   if (!is_across(plan, k)) {
-    for (int64_t r = 0; r < rows; ++r)
-      plan.gather_row[k](from + r * plan.strides[k][plan.across] * size, stride,
-                         to + r * columns * read_size(plan, k), columns);
+    plan.gather_rows[k]({from, plan.strides[k][plan.across], stride, rows, columns}, to);
     return;
   }
   std::byte* raw = plan.widened[k] ? to + rows * columns * read_size(plan, k) : to;
@@ -267,7 +324,7 @@ void gather_tile(const PointwisePlan& plan, int k, const std::byte* from, int64_
   else
     copy_elements(ConstTensor(from, dtype, {rows, columns}, {1, stride}),
                   Tensor{raw, dtype, {rows, columns}, {columns, 1}});
-  if (plan.widened[k]) plan.gather_row[k](raw, 1, to, rows * columns);
+  if (plan.widened[k]) plan.gather_rows[k]({raw, 0, 1, 1, rows * columns}, to);
 }
 
 // Tiles of one range. The block writes the result in place where it can: all rows at once, or row
@@ -303,7 +360,7 @@ class Tiles {
       if (!is_number(plan_, k))
         gather_tile(plan_, k, from, rows, columns, room);
       else if (!is_filled_)
-        plan_.gather_row[k](from, 0, room, most);
+        plan_.gather_rows[k]({from, 0, 0, 1, most}, room);
       room += ceil_div(most * tile_size(plan_, k), kLine) * kLine;
     }
     is_filled_ = true;
@@ -407,6 +464,16 @@ void choose_single(PointwisePlan& plan) {
   }
 }
 
+// Rows that the block reads and writes in place need no buffers, so they are computed at once.
+void lengthen_chunk(PointwisePlan& plan) {
+  if (!is_by_row(plan) || plan.narrowed) return;
+  for (int k = 0; k < plan.inputs; ++k)
+    if (!plan.number[k] && k != plan.params.single &&
+        (plan.widened[k] || plan.strides[k][plan.rank - 1] != 1))
+      return;
+  plan.chunk = plan.count;
+}
+
 }  // namespace
 
 Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& params,
@@ -457,7 +524,7 @@ Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& para
   plan.all_direct = !plan.narrowed;
   const Sizes dense = contiguous_strides(plan.shape);
   for (int k = 0; k < plan.inputs; ++k) {
-    plan.gather_row[k] = gather_row_of(plan.dtypes[k]);
+    plan.gather_rows[k] = gather_rows_of(plan.dtypes[k]);
     plan.linear[k] = plan.strides[k] == dense;
     const bool is_single = plan.strides[k] == Sizes(plan.rank, 0);
     plan.number[k] = is_single && !plan.widened[k] && (params.same >> k & 1) != 0;
@@ -466,6 +533,7 @@ Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& para
   choose_chunk(plan);
   choose_tiles(plan);
   choose_single(plan);
+  lengthen_chunk(plan);
   c.make_state(plan);
   return {};
 }

@@ -61,9 +61,13 @@ constexpr const BlockTable* kCastRows[kDTypeCount] = {
     &cast_row<int64_t>, &cast_row<int32_t>, &cast_row<int16_t>, &cast_row<int8_t>,
     &cast_row<uint8_t>, &cast_row<uint8_t>};
 
+bool is_in_f32(DType dtype) { return dtype == f32 || dtype == f16 || dtype == bf16; }
+
 Status prepare_cast(PrepareContext& c) {
   const BlockTable& row = *kCastRows[static_cast<int>(c.in(0).dtype)];
-  return prepare_block(c, row.blocks[static_cast<int>(c.out(0).dtype)], {});
+  PointwiseParams params;
+  params.copies = is_in_f32(c.in(0).dtype) && is_in_f32(c.out(0).dtype);
+  return prepare_block(c, row.blocks[static_cast<int>(c.out(0).dtype)], params);
 }
 
 struct Select {

@@ -30,7 +30,8 @@ struct PointwiseParams {
   // The x that is one element, for all n; -1: none. Only set if the block reads such an x.
   bool reads_single = false;
   int single = -1;
-  uint32_t same = 0;  // bit k: all elements of x[k] are equal; only the first is read
+  uint32_t same = 0;    // bit k: all elements of x[k] are equal; only the first is read
+  bool copies = false;  // y is x[0], both f32
   // Where blocks of integer divisions report a zero divisor; the run then fails.
   bool* divided_by_zero = nullptr;
 };

@@ -36,7 +36,10 @@ struct Abs {
 struct Sign {  // 0 for NaN
   template <class T>
   T operator()(T x) const {
-    return static_cast<T>((x > T(0)) - (x < T(0)));
+    if constexpr (std::is_same_v<T, double>)  // without vectors of narrower integers
+      return (x > 0 ? 1.0 : 0.0) - (x < 0 ? 1.0 : 0.0);
+    else
+      return static_cast<T>((x > T(0)) - (x < T(0)));
   }
 };
 

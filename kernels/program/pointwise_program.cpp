@@ -31,7 +31,8 @@ struct Call {
   int count = 0;                // of inputs
   int from[kMaxOperands] = {};  // input K of the program is K, slot K is inputs + K
   int slot = -1;                // slot of the result; -1: y
-  DType rounds_to = f32;        // f16 and bf16 are computed in f32
+  // To f16 or bf16, which are computed in f32; may be null.
+  void (*round)(int64_t count, const float* from, float* to) = nullptr;
 };
 struct Program {
   int inputs = 0;
@@ -41,18 +42,6 @@ struct Program {
   int64_t piece = kShortest;  // elements
   std::vector<Call> calls;
 };
-
-constexpr int64_t kRounded = 256;  // elements at a time
-
-template <class T>
-void round_to(float* x, int64_t n) {
-  T rounded[kRounded];
-  for (int64_t at = 0; at < n; at += kRounded) {
-    const int64_t count = std::min(kRounded, n - at);
-    half_table().narrow(count, x + at, rounded);
-    half_table().widen(count, rounded, x + at);
-  }
-}
 
 void run_program(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
   const Program& program = *static_cast<const Program*>(params.program);
@@ -71,9 +60,10 @@ void run_program(void* y, const void* const* x, int64_t n, const PointwiseParams
                       : slots + call.slot * program.piece * 8;
       PointwiseParams own = call.params;
       own.divided_by_zero = params.divided_by_zero;
-      call.block(out, in, count, own);
-      if (call.rounds_to == f16) round_to<Half>(static_cast<float*>(out), count);
-      if (call.rounds_to == bf16) round_to<BFloat16>(static_cast<float*>(out), count);
+      if (call.round == nullptr || !own.copies) call.block(out, in, count, own);
+      if (call.round != nullptr)
+        call.round(count, static_cast<const float*>(own.copies ? in[0] : out),
+                   static_cast<float*>(out));
     }
   }
 }
@@ -308,7 +298,12 @@ Result<std::shared_ptr<const Program>> program_of(const PrepareContext& c, Point
       taken[slot] = true;
       call.slot = slot_of[part.step] = slot;
     }
-    if (is_half(step.dtype) && !(is_last && stored)) call.rounds_to = step.dtype;
+    if (is_half(step.dtype) && !(is_last && stored))
+      call.round = step.dtype == f16 ? half_table().round_f16 : half_table().round_bf16;
+    for (int i = 0; i < call.count && call.params.reads_single; ++i)
+      if (call.from[i] < program->inputs && c.in(call.from[i]).count() == 1 &&
+          dtypes[call.from[i]] == f32)
+        call.params.single = i;
     program->calls.push_back(call);
     for (size_t j = 0; j < k; ++j)
       if (const size_t at = parts[j].step; last_reader[at] == k && slot_of[at] >= 0)
@@ -321,7 +316,8 @@ Result<std::shared_ptr<const Program>> program_of(const PrepareContext& c, Point
     bool is_same = c.in(k).count() == 1;
     for (const Call& call : program->calls)
       for (int i = 0; i < call.count; ++i)
-        is_same = is_same && (call.from[i] != k || (call.params.same >> i & 1) != 0);
+        is_same = is_same && (call.from[i] != k || (call.params.same >> i & 1) != 0 ||
+                              call.params.single == i);
     if (!is_same) continue;
     program->same |= 1U << k;
     program->in_size[k] = 0;
@@ -334,7 +330,7 @@ Status plan_blocks(PrepareContext& c, std::shared_ptr<const Program> program) {
   // A single op on unchanged inputs needs no program.
   const Call& first = program->calls.front();
   bool is_plain =
-      program->calls.size() == 1 && !is_half(first.rounds_to) && first.count == program->inputs;
+      program->calls.size() == 1 && first.round == nullptr && first.count == program->inputs;
   for (int i = 0; i < first.count; ++i) is_plain = is_plain && first.from[i] == i;
   if (is_plain) return prepare_block(c, first.block, first.params);
   PointwiseParams params;

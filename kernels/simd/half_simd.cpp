@@ -55,25 +55,59 @@ void narrow_f16(int64_t count, const float* from, Half* to) {
   for (; i < count; ++i) to[i] = Half(from[i]);
 }
 
+using Bits = hn::Vec<hn::RebindToUnsigned<D>>;
+
+// The bits of v with a bf16 in the upper half, and others below.
+HWY_INLINE Bits bf16_above(V v) {
+  const hn::RebindToUnsigned<D> bits;
+  const Bits x = hn::BitCast(bits, v), odd = hn::And(hn::ShiftRight<16>(x), hn::Set(bits, 1));
+  const Bits rounded = hn::Add(hn::Add(x, hn::Set(bits, 0x7fff)), odd);
+  const auto is_nan = hn::RebindMask(bits, hn::IsNaN(v));
+  return hn::IfThenElse(is_nan, hn::Or(x, hn::Set(bits, 0x400000)), rounded);
+}
+
 void narrow_bf16(int64_t count, const float* from, BFloat16* to) {
   const D d;
   const hn::RebindToSigned<D> bits;
   const hn::Rebind<uint16_t, D> narrow;
-  const auto one = hn::Set(bits, 1), half = hn::Set(bits, 0x7fff), quiet = hn::Set(bits, 0x40),
-             low = hn::Set(bits, 0xffff);
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    const V v = hn::LoadU(d, from + i);
-    const auto x = hn::BitCast(bits, v), high = hn::ShiftRight<16>(x);
-    const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(x, half), hn::And(high, one)));
-    const auto nan = hn::RebindMask(bits, hn::IsNaN(v));
-    const auto kept = hn::And(hn::IfThenElse(nan, hn::Or(high, quiet), rounded), low);
-    hn::StoreU(hn::DemoteTo(narrow, kept), narrow, reinterpret_cast<uint16_t*>(to + i));
+    const Bits kept = hn::ShiftRight<16>(bf16_above(hn::LoadU(d, from + i)));
+    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(bits, kept)), narrow,
+               reinterpret_cast<uint16_t*>(to + i));
   }
   for (; i < count; ++i) to[i] = BFloat16(from[i]);
 }
 
-constexpr HalfTable kTable = {widen_f16, widen_bf16, narrow_f16, narrow_bf16};
+void round_f16(int64_t count, const float* from, float* to) {
+  int64_t i = 0;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  const D d;
+  const hn::Rebind<hwy::float16_t, D> narrow;
+  for (; i + kLanes <= count; i += kLanes) {
+    const V v = hn::LoadU(d, from + i);
+    if (hn::AllFalse(d, hn::IsNaN(v)))
+      hn::StoreU(hn::PromoteTo(d, hn::DemoteTo(narrow, v)), d, to + i);
+    else
+      for (int64_t k = i; k < i + kLanes; ++k) to[k] = static_cast<float>(Half(from[k]));
+  }
+#endif
+  for (; i < count; ++i) to[i] = static_cast<float>(Half(from[i]));
+}
+
+void round_bf16(int64_t count, const float* from, float* to) {
+  const D d;
+  const hn::RebindToUnsigned<D> bits;
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const Bits above = bf16_above(hn::LoadU(d, from + i));
+    hn::StoreU(hn::BitCast(d, hn::And(above, hn::Set(bits, 0xffff0000))), d, to + i);
+  }
+  for (; i < count; ++i) to[i] = static_cast<float>(BFloat16(from[i]));
+}
+
+constexpr HalfTable kTable = {widen_f16,   widen_bf16, narrow_f16,
+                              narrow_bf16, round_f16,  round_bf16};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -14,6 +14,9 @@ struct HalfTable {
   void (*widen_bf16)(int64_t count, const BFloat16* from, float* to) = nullptr;
   void (*narrow_f16)(int64_t count, const float* from, Half* to) = nullptr;
   void (*narrow_bf16)(int64_t count, const float* from, BFloat16* to) = nullptr;
+  // Narrows and widens; `to` may be `from`.
+  void (*round_f16)(int64_t count, const float* from, float* to) = nullptr;
+  void (*round_bf16)(int64_t count, const float* from, float* to) = nullptr;
 
   void widen(int64_t count, const Half* from, float* to) const { widen_f16(count, from, to); }
   void widen(int64_t count, const BFloat16* from, float* to) const { widen_bf16(count, from, to); }
