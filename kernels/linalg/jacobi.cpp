@@ -17,9 +17,10 @@ struct Rotation {
 };
 // The rotation that makes the off-diagonal element of [p off; off q] zero.
 Rotation rotation(double p, double off, double q) {
-  const double theta = (q - p) / (2 * off);
-  const double t = (theta < 0 ? -1 : 1) / (std::fabs(theta) + std::hypot(theta, 1.0));
-  const double c = 1 / std::hypot(t, 1.0);
+  const double theta = (q - p) / (2 * off), size = std::fabs(theta);
+  const double root = size < 1e150 ? std::sqrt(size * size + 1) : size;
+  const double t = (theta < 0 ? -1 : 1) / (size + root);
+  const double c = 1 / std::sqrt(t * t + 1);
   return {c, t * c};
 }
 // (x, y) <- (c x - s y, s x + c y) for `count` elements `step` apart.
@@ -81,17 +82,18 @@ int64_t svd_doubles(const Matrices& s) {
 // Makes the rows of w[k, l], k <= l, orthogonal: w = v^T (s u^T), where v's rows are rotated.
 template <bool kVectors>
 void orthogonalise(double* w, double* v, int64_t k, int64_t l) {
-  const auto dot = [&](int64_t p, int64_t q) {
-    double sum = 0;
-    for (int64_t i = 0; i < l; ++i) sum += w[p * l + i] * w[q * l + i];
-    return sum;
-  };
   bool moved = true;
   for (int sweep = 0; moved && sweep < kSweeps; ++sweep) {
     moved = false;
     for (int64_t p = 0; p < k; ++p)
       for (int64_t q = p + 1; q < k; ++q) {
-        const double pp = dot(p, p), pq = dot(p, q), qq = dot(q, q);
+        double pp = 0, pq = 0, qq = 0;
+        for (int64_t i = 0; i < l; ++i) {
+          const double a = w[p * l + i], b = w[q * l + i];
+          pp += a * a;
+          pq += a * b;
+          qq += b * b;
+        }
         if (std::fabs(pq) <= 1e-15 * std::sqrt(pp * qq) || std::fabs(pq) < 1e-300) continue;
         moved = true;
         const Rotation r = rotation(pp, pq, qq);
