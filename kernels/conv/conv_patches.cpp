@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/conv/conv_patches.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/ceil_div.h"
@@ -31,6 +32,12 @@ void spread_row(const ConvShape& s, const T* from, int64_t shift, int64_t x0, in
   const int64_t low = std::max<int64_t>(0, ceil_div(x0 - shift, stride));
   const int64_t high = std::min(s.in[2], ceil_div(x1 - shift, stride));
   for (int64_t i = low; i < high; ++i) to[i * stride + shift - x0] = from[i];
+}
+
+// Whether each output pixel reads the same pixel of x.
+bool keeps_pixels(const ConvShape& s) {
+  constexpr ConvShape::Spatial kNone = {0, 0, 0}, kOnes = {1, 1, 1};
+  return s.kernel == kOnes && s.stride == kOnes && s.padding == kNone && s.in == s.out;
 }
 
 // Padding before dim `d` if the convolution is written as one that is not transposed.
@@ -73,6 +80,11 @@ void patch_row(const ConvShape& s, const T* x, int64_t p, const Pixels& pixels, 
   const int64_t kx = p % s.kernel[2], ky = p / s.kernel[2] % s.kernel[1];
   const int64_t kz = p / (s.kernel[1] * s.kernel[2]) % s.kernel[0];
   const T* plane = x + p / s.kernel_size() * s.in_size();
+  if (keeps_pixels(s)) {
+    for (int64_t image = 0; image < images; ++image, plane += s.c * s.in_size())
+      to = std::copy_n(plane + pixels.first, pixels.columns, to);
+    return;
+  }
   const int64_t width = s.out[2], shift = kx * s.dilation[2] - s.padding[2];
   const bool spreads = s.transposed && s.stride[2] > 1;
   // Otherwise the input column is output column step + start, and [low, high) are inside.
