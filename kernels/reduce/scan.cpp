@@ -2,6 +2,7 @@
 // Running reductions along one dim, line by line.
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/lines.h"
 #include "lib/table/rows.h"
@@ -22,6 +23,22 @@ void each_line(const RunContext& c, const F& f) {
                  });
 }
 
+// Calls f(number of lines, lines, the first one) for four lines at a time, then for single ones:
+// several lines hide the latency of the operation.
+template <class F>
+void few_lines(const RunContext& c, const F& f) {
+  constexpr int kTogether = 4;
+  const Lines lines = lines_of(c.in(0).shape, static_cast<int>(c.state<int64_t>()));
+  c.parallel_for(lines.count,
+                 std::max<int64_t>(kTogether, 16384 / std::max<int64_t>(1, lines.length)),
+                 [&](int64_t begin, int64_t end) {
+                   int64_t line = begin;
+                   for (; line + kTogether <= end; line += kTogether)
+                     f(std::integral_constant<int, kTogether>(), lines, line);
+                   for (; line < end; ++line) f(std::integral_constant<int, 1>(), lines, line);
+                 });
+}
+
 Status prepare(PrepareContext& c) {
   c.make_state(static_cast<int64_t>(c.attrs().axis("dim", c.in(0).rank())));
   return {};
@@ -36,13 +53,21 @@ void run_total(const RunContext& c) noexcept {
     using Y = std::conditional_t<kReal<T>, T, int64_t>;
     const T* x = c.in(0).as<T>();
     Y* y = c.out(0).as<Y>();
-    each_line(c, [&](const Lines& lines, int64_t at) {
-      Sum total = product ? 1 : 0;
-      for (int64_t i = 0; i < lines.length; ++i, at += lines.stride) {
-        const Sum value = static_cast<Sum>(wide(x[at]));
-        total = product ? total * value : total + value;
-        y[at] = narrowed<Y>(total);
+    few_lines(c, [&](auto count, const Lines& lines, int64_t first) {
+      constexpr int kCount = count;
+      Sum total[kCount];
+      int64_t at[kCount];
+      for (int k = 0; k < kCount; ++k) {
+        total[k] = product ? 1 : 0;
+        at[k] = lines.start(first + k);
       }
+      for (int64_t i = 0; i < lines.length; ++i)
+        for (int k = 0; k < kCount; ++k) {
+          const Sum value = static_cast<Sum>(wide(x[at[k]]));
+          total[k] = product ? total[k] * value : total[k] + value;
+          y[at[k]] = narrowed<Y>(total[k]);
+          at[k] += lines.stride;
+        }
     });
   });
 }
