@@ -8,6 +8,7 @@
 #include "kernels/ceil_div.h"
 #include "kernels/element.h"
 #include "kernels/pointwise/pointwise.h"
+#include "kernels/simd/gather_simd.h"
 #include "kernels/simd/half_simd.h"
 #include "kernels/simd/transpose_simd.h"
 
@@ -57,24 +58,16 @@ struct PointwisePlan {
   int64_t tile_rows = 0, tile_columns = 0;
 };
 
-// Copies n >= 0 elements. Short rows are copied as vectors that may overlap, which is faster than a
-// call.
-template <class T>
-void copy_row(const T* from, T* to, int64_t n) {
-  constexpr int64_t kVector = 16 / static_cast<int64_t>(sizeof(T)), kShort = 8 * kVector;
-  if (n < kVector || n > kShort) {
-    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
-    return;
-  }
-  for (int64_t i = 0; i + kVector < n; i += kVector) std::memcpy(to + i, from + i, 16);
-  std::memcpy(to + n - kVector, from + n - kVector, 16);
-}
-
 template <class From, class To>
 void gather_rows(const Rows& rows, std::byte* out) {
   const From* from = reinterpret_cast<const From*>(rows.from);
   To* to = reinterpret_cast<To*>(out);
   const int64_t n = rows.n, stride = rows.stride;
+  if constexpr (std::is_same_v<From, To> && sizeof(To) == 4) {
+    const GatherTable& table = gather_table();
+    if (stride <= 1 && stride >= 0 && n >= table.least)
+      return (stride == 0 ? table.fill : table.copy)(from, rows.step, rows.count, n, to);
+  }
   for (int64_t r = 0; r < rows.count; ++r, from += rows.step, to += n) {
     if constexpr (kIsHalf<From>) {
       if (stride == 1) {
@@ -83,10 +76,9 @@ void gather_rows(const Rows& rows, std::byte* out) {
       }
     }
     if (stride == 1 && std::is_same_v<From, To>) {
-      if constexpr (std::is_same_v<From, To>) copy_row(from, to, n);
+      std::memcpy(to, from, static_cast<size_t>(n) * sizeof(To));
     } else if (stride == 0) {
-      const To value = static_cast<To>(from[0]);
-      for (int64_t i = 0; i < n; ++i) to[i] = value;
+      std::fill_n(to, n, static_cast<To>(from[0]));
     } else {
       for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i * stride]);
     }

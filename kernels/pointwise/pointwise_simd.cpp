@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
@@ -158,6 +159,16 @@ struct Trunc {
 struct Round {  // to even at ties
   HWY_INLINE V operator()(V x) const { return hn::Round(x); }
 };
+struct NanToNum {
+  explicit NanToNum(const PointwiseParams& p)
+      : nan(spread(p.a)), high(spread(p.b)), low(spread(p.c)) {}
+  HWY_INLINE V operator()(V x) const {
+    const V infinity = hn::Inf(D());
+    const V above = hn::IfThenElse(hn::Eq(x, hn::Neg(infinity)), low, x);
+    return hn::IfThenElse(hn::IsNaN(x), nan, hn::IfThenElse(hn::Eq(x, infinity), high, above));
+  }
+  V nan, high, low;
+};
 struct Maximum {  // NaN if one is NaN
   HWY_INLINE V operator()(V a, V b) const {
     return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::Gt(a, b)), a, b);
@@ -280,6 +291,30 @@ void compare_reversed(void* y, const void* const* x, int64_t n, const PointwiseP
   compare<F>(y, reversed, n, params);
 }
 
+// The bytes 0 and 1: whether x[0] is not 0.
+void is_true(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
+  const D d;
+  const hn::RebindToUnsigned<D> du;
+  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
+    const V a = load_part(d, static_cast<const float*>(x[0]) + i, count);
+    const auto holds = hn::RebindMask(du, hn::Not(hn::Eq(a, hn::Zero(d))));
+    store_low_bytes(hn::IfThenElseZero(holds, hn::Set(du, 1)), count, static_cast<uint8_t*>(y) + i);
+  });
+}
+// Toward zero; the smallest integer for NaN and floats beyond i32.
+void to_i32(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
+  const D d;
+  const DI di;
+  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
+    const V a = load_part(d, static_cast<const float*>(x[0]) + i, count);
+    const auto fits = hn::Lt(hn::Abs(a), spread(0x1p31));
+    const auto whole = hn::ConvertTo(di, hn::IfThenElseZero(fits, a));
+    const auto smallest = hn::Set(di, std::numeric_limits<int32_t>::min());
+    const auto result = hn::IfThenElse(hn::RebindMask(di, fits), whole, smallest);
+    store_part(d, hn::BitCast(d, result), count, static_cast<float*>(y) + i);
+  });
+}
+
 // x[1] where the bytes x[0] are not 0, else x[2].
 void where(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
   const D d;
@@ -341,9 +376,12 @@ constexpr PointwiseSimd kPointwiseSimd = {.activations =
                                           .ge = compare_reversed<Le>,
                                           .clamp = clamp,
                                           .where = where,
+                                          .nan_to_num = unary<NanToNum>,
                                           .from_u8 = from_bytes<uint8_t>,
                                           .from_i8 = from_bytes<int8_t>,
                                           .to_bytes = to_bytes,
+                                          .to_i32 = to_i32,
+                                          .is_true = is_true,
                                           .dequantize_u8 = dequantize<uint8_t>,
                                           .dequantize_i8 = dequantize<int8_t>,
                                           .quantize = quantize,
@@ -405,8 +443,9 @@ bool chooses_f32(const PrepareContext& c) {
   return dtype == f32 || dtype == f16 || dtype == bf16;
 }
 bool is_byte(DType dtype) { return dtype == DType::u8 || dtype == DType::i8; }
-bool casts_bytes(const PrepareContext& c) {
+bool casts(const PrepareContext& c) {
   const DType from = c.in(0).dtype, to = c.out(0).dtype;
+  if (in_f32(c) && (to == DType::i32 || to == boolean)) return true;
   return (is_byte(from) && to == f32) || (from == f32 && is_byte(to));
 }
 Status prepare_cast(PrepareContext& c) {
@@ -415,6 +454,14 @@ Status prepare_cast(PrepareContext& c) {
       return prepare_simd<&PointwiseSimd::from_u8>(c);
     case DType::i8:
       return prepare_simd<&PointwiseSimd::from_i8>(c);
+    default:
+      break;
+  }
+  switch (c.out(0).dtype) {
+    case DType::i32:
+      return prepare_simd<&PointwiseSimd::to_i32>(c);
+    case DType::bool_:
+      return prepare_simd<&PointwiseSimd::is_true>(c);
     default:
       return prepare_simd<&PointwiseSimd::to_bytes>(c);
   }
@@ -431,7 +478,7 @@ constexpr KernelDef row(std::string_view op, Status (*prepare)(PrepareContext&),
 }
 
 constexpr KernelDef kKernels[] = {
-    row("cast", prepare_cast, casts_bytes),
+    row("cast", prepare_cast, casts),
     row("exp", prepare_simd<&PointwiseSimd::exp>),
     row("sigmoid", prepare_activation<Activation::sigmoid>),
     row("silu", prepare_activation<Activation::silu>),
@@ -466,6 +513,7 @@ constexpr KernelDef kKernels[] = {
     row("div", prepare_two<&PointwiseSimd::div>),
     row("maximum", prepare_two<&PointwiseSimd::maximum>),
     row("minimum", prepare_two<&PointwiseSimd::minimum>),
+    row("nan_to_num", prepare_simd<&PointwiseSimd::nan_to_num, nan_to_num_params>),
     row("eq", prepare_simd<&PointwiseSimd::eq>),
     row("ne", prepare_simd<&PointwiseSimd::ne>),
     row("lt", prepare_simd<&PointwiseSimd::lt>),

@@ -14,7 +14,8 @@ struct PointwiseSimd {
   Block expm1, log, exp2, atan, sqrt, rsqrt, reciprocal, neg, abs, floor, ceil, trunc, round;
   Block add, sub, mul, div, maximum, minimum;  // also with an operand of one element
   Block eq, ne, lt, le, gt, ge, clamp, where;
-  Block from_u8, from_i8, to_bytes;  // cast
+  Block nan_to_num;                                   // with the params below
+  Block from_u8, from_i8, to_bytes, to_i32, is_true;  // cast
   // Steps of programs that occur together: (x[0] - x[1]) * x[2] of bytes as floats, and
   // x[0] / x[1], rounded, plus x[2], limited as by hardtanh, as bytes.
   Block dequantize_u8, dequantize_i8, quantize;
@@ -33,5 +34,6 @@ void elu_params(const PrepareContext& c, PointwiseParams& p);
 void softplus_params(const PrepareContext& c, PointwiseParams& p);
 void hardtanh_params(const PrepareContext& c, PointwiseParams& p);
 void logit_params(const PrepareContext& c, PointwiseParams& p);
+void nan_to_num_params(const PrepareContext& c, PointwiseParams& p);
 
 }  // namespace hg::kernels

@@ -5,6 +5,7 @@
 
 #include "kernels/pointwise/activation.h"
 #include "kernels/pointwise/pointwise.h"
+#include "kernels/pointwise/pointwise_simd.h"
 #include "kernels/pointwise/special_functions.h"
 #include "lib/table/rows.h"
 
@@ -190,17 +191,6 @@ struct NanToNum {
     return x != x ? nan : number;
   }
 };
-void nan_to_num_params(const PrepareContext& c, PointwiseParams& p) {
-  const DType dtype = c.in(0).dtype;
-  const double largest = dtype == f64    ? std::numeric_limits<double>::max()
-                         : dtype == f16  ? 65504.0
-                         : dtype == bf16 ? 0x1.fep127
-                                         : double{std::numeric_limits<float>::max()};
-  p.a = c.attrs().real("nan");
-  p.b = c.attrs().has("posinf") ? c.attrs().real("posinf") : largest;
-  p.c = c.attrs().has("neginf") ? c.attrs().real("neginf") : -largest;
-}
-
 constexpr KernelDef kKernels[] = {
     pointwise_kernel<number_unary<Neg>>("neg"),
     pointwise_kernel<number_unary<Abs>>("abs"),
@@ -248,6 +238,17 @@ constexpr KernelDef kKernels[] = {
 };
 
 }  // namespace
+
+void nan_to_num_params(const PrepareContext& c, PointwiseParams& p) {
+  const DType dtype = c.in(0).dtype;
+  const double largest = dtype == f64    ? std::numeric_limits<double>::max()
+                         : dtype == f16  ? 65504.0
+                         : dtype == bf16 ? 0x1.fep127
+                                         : double{std::numeric_limits<float>::max()};
+  p.a = c.attrs().real("nan");
+  p.b = c.attrs().has("posinf") ? c.attrs().real("posinf") : largest;
+  p.c = c.attrs().has("neginf") ? c.attrs().real("neginf") : -largest;
+}
 
 std::span<const KernelDef> unary() { return chosen_rows<kKernels>(); }
 
