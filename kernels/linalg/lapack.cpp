@@ -359,12 +359,12 @@ constexpr LapackTask kDet = {{kDetLoops, lu_doubles, det}, 80};
 constexpr LapackTask kSlogdet = {{kSlogdetLoops, lu_doubles, slogdet}, 80};
 constexpr LapackTask kLu = {{kLuLoops, lu_doubles, lu}, 80};
 constexpr LapackTask kCholesky = {{kCholeskyLoops, cholesky_doubles, cholesky}, 96};
-constexpr LapackTask kQr = {{kQrLoops, qr_doubles, qr}, 24};
-constexpr LapackTask kGeqrf = {{kGeqrfLoops, geqrf_doubles, geqrf}, 24};
-constexpr LapackTask kEigh = {{kEighLoops, eigh_doubles, eigh<true>}, 8};
-constexpr LapackTask kEigvalsh = {{kEigvalshLoops, eigh_doubles, eigh<false>}, 8};
+constexpr LapackTask kQr = {{kQrLoops, qr_doubles, qr}, 20};
+constexpr LapackTask kGeqrf = {{kGeqrfLoops, geqrf_doubles, geqrf}, 20};
+constexpr LapackTask kEigh = {{kEighLoops, eigh_doubles, eigh<true>}, 7};
+constexpr LapackTask kEigvalsh = {{kEigvalshLoops, eigh_doubles, eigh<false>}, 5};
 constexpr LapackTask kSvd = {{kSvdLoops, svd_doubles, svd<true>}, 12};
-constexpr LapackTask kSvdvals = {{kSvdvalsLoops, svd_doubles, svd<false>}, 12};
+constexpr LapackTask kSvdvals = {{kSvdvalsLoops, svd_doubles, svd<false>}, 7};
 constexpr LapackTask kExp = {{kExpLoops, exp_doubles, exp}, 8};
 
 constexpr KernelDef kKernels[] = {

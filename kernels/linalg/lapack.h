@@ -38,7 +38,7 @@ inline int work_size(const Matrices& s, int64_t used) {
 }
 
 struct LapackTask : FastTask {
-  int64_t least;  // rows and columns from which LAPACK is faster; AVX2, OpenBLAS 0.3.21
+  int64_t least;  // rows and columns from which LAPACK is faster; OpenBLAS 0.3.21
 };
 
 template <const LapackTask& task>
