@@ -11,6 +11,7 @@
 
 #include "hg/hg.h"
 #include "hg/quantize.h"
+#include "lib/quantize/fastest.h"
 #include "tests/must.h"
 
 namespace hg {
@@ -339,6 +340,99 @@ TEST(Calibrate, BodiesOfControlFlowStay) {
   const std::vector<float> more = waves(12);
   const Status set = session.set_input(0, view(more, {3, 4}));
   EXPECT_FALSE(set.ok() && session.run().ok());
+}
+
+// Milliseconds of a run: 8 bits of each layer cost `bits` instead of 1, and so does a conversion
+// between two layers.
+Compare times_of(const std::vector<double>& bits, double conversion) {
+  const auto time = [=](const Stays& stays) {
+    double all = 0;
+    for (size_t i = 0; i < stays.size(); ++i) {
+      all += stays[i].empty() ? bits[i] : 1;
+      if (i > 0 && stays[i].empty() != stays[i - 1].empty()) all += conversion;
+    }
+    return all;
+  };
+  return [=](const Stays& a, const Stays& b) -> Result<std::pair<double, double>> {
+    return std::pair(time(a), time(b));
+  };
+}
+std::string fastest(const std::vector<double>& bits, double conversion = 0,
+                    Stays stays = {"", "", "", ""}) {
+  const Fastest made = must(choose_fastest(std::move(stays), times_of(bits, conversion)));
+  std::string all;
+  for (const std::string& reason : made.stays) all += reason + ";";
+  return all;
+}
+
+TEST(Calibrate, LayersThatEightBitsDoNotMakeFasterStay) {
+  EXPECT_EQ(fastest({0.5, 0.9, 0.2, 0.25}), ";;;;");
+  EXPECT_EQ(fastest({0.5, 1.5, 0.25, 1}),
+            ";a run takes 2.75 ms with this layer in floats and 3.25 ms in 8 bits;;"
+            "a run takes 2.75 ms with this layer in floats and 2.75 ms in 8 bits;");
+  // Floats between layers of 8 bits need conversions.
+  EXPECT_EQ(fastest({0.5, 1.5, 0.5, 0.5}, 0.5), ";;;;");
+  // Each layer alone is faster in 8 bits, but not the model.
+  EXPECT_EQ(fastest({1.25, 1.25, 1.25, 1.25}, 0.5),
+            "a run is faster with all layers in floats;a run is faster with all layers in floats;"
+            "a run is faster with all layers in floats;a run is faster with all layers in floats;");
+  EXPECT_EQ(fastest({1, 2, 0.5, 0.5}, 0, {"", "empty", "", ""}),
+            "a run takes 3 ms with this layer in floats and 3 ms in 8 bits;empty;;;");
+  const Fastest made = must(choose_fastest({"", "empty"}, times_of({0.25, 1}, 0)));
+  EXPECT_EQ(made.layers[0]->ms, 1.25);
+  EXPECT_EQ(made.layers[0]->float_ms, 2);
+  EXPECT_FALSE(made.layers[1]);
+  EXPECT_EQ(made.ms, 1.25);
+  EXPECT_EQ(made.float_ms, 2);
+}
+
+// Whatever the times are, the model is that of the layers that take 8 bits.
+TEST(Calibrate, FastestKeepsWholeLayers) {
+  const Model model = model_of(block());
+  const std::vector<float> x = waves(2 * 3 * 64);
+  const Samples samples = {{view(x, {2, 3, 8, 8})}};
+  for (int i = 0; i < 5; ++i) {
+    int64_t done = 0, all = 0;
+    QuantizeOptions options = {.least = 1, .fastest = true};
+    options.progress = [&](int64_t d, int64_t a) {
+      done = d;
+      all = a;
+    };
+    const Quantized made = must(quantize(model, samples, options, {.threads = 1}));
+    ASSERT_EQ(made.layers.size(), 3u);
+    const char* const weights[] = {"first.weight", "second.weight", "third.weight"};
+    QuantizeOptions same = {.least = 1};
+    for (size_t l = 0; l < 3; ++l) {
+      const CalibratedLayer& layer = made.layers[l];
+      if (!layer.stays.empty()) same.keep.push_back(weights[l]);
+      EXPECT_NE(
+          state_kinds(made.model).find(str_cat(weights[l], layer.stays.empty() ? ":i8" : ":f32")),
+          std::string::npos)
+          << state_kinds(made.model);
+      ASSERT_TRUE(layer.ms && layer.float_ms);
+      EXPECT_GT(*layer.ms, 0);
+      EXPECT_GT(*layer.float_ms, 0);
+    }
+    EXPECT_EQ(done, 3);
+    EXPECT_EQ(all, 3);
+    EXPECT_TRUE(made.ms && made.float_ms && *made.ms <= *made.float_ms);
+    EXPECT_EQ(must(made.model.serialize()),
+              must(must(quantize(model, samples, same, {.threads = 1})).model.serialize()));
+  }
+}
+
+TEST(Calibrate, FastestNeedsLayersWithEightBitInputs) {
+  const Model model = model_of(block());
+  const std::vector<float> x = waves(2 * 3 * 64);
+  const Samples samples = {{view(x, {2, 3, 8, 8})}};
+  EXPECT_EQ(quantize(model, {.fastest = true}).status().message(),
+            "quantize: `fastest` requires samples");
+  for (QuantizeOptions options :
+       {QuantizeOptions{.rounding = Rounding::second_order}, QuantizeOptions{.max_error = 0.1}}) {
+    options.fastest = true;
+    EXPECT_NE(quantize(model, samples, options).status().message().find("inputs stay floats"),
+              std::string::npos);
+  }
 }
 
 TEST(Calibrate, TheHostIsToldWhatStays) {

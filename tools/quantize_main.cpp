@@ -69,6 +69,7 @@ constexpr char kExamples[] = R"(Examples:
   hg-quantize resnet18.hgm -o small.hgm
   hg-quantize gpt.hgm -o gpt4.hgm --bits 4 --group 32 --keep lm_head
   hg-quantize net.hgm -o net8.hgm --input images.npy --batch 8 --percentile 99.99
+  hg-quantize net.hgm -o net8.hgm --input images.npy --fastest --threads 4
   hg-quantize net.hgm -o net.hgm --json
   hg-quantize gpt.hgm -o gpt4.hgm --input ids.npy --bits 4 --group 32 --rounding second_order
   hg-quantize net.hgm -o small.hgm --input images.npy --max-error 0.01 --svg errors.svg
@@ -80,7 +81,8 @@ per output channel, or per --group of input channels. The model computes the sam
 weights: hg-diff and hg-run show the difference, hg-info --html the error of each weight.
 
 With --input, files of representative samples, convolutions and products also take their inputs in 8
-bits. Runs on the samples determine the range of each input.
+bits. Runs on the samples determine the range of each input. --fastest also measures runs of the
+first --batch samples, and leaves layers in floats that 8 bits do not make faster on this machine.
 
 With --max-error or --rounding second_order, inputs stay floats. The samples determine levels, and
 with --max-error the bits of each weight: the error printed is that of the written model, measured on
@@ -94,6 +96,7 @@ struct QuantizeJob {
   QuantizeOptions options;
   std::vector<std::string> inputs;  // files of samples
   int64_t batch = 1;                // 0: all
+  SessionOptions session;
   std::string rounding = "nearest", metric, target, svg;
   bool as_json = false;
 };
@@ -133,6 +136,8 @@ std::string weights_text(const std::vector<QuantizedWeight>& weights, bool is_mi
                        bytes_text(bytes), "\n");
 }
 
+std::string ms_text(double ms) { return str_cat(std::round(ms * 1000) / 1000, " ms"); }
+
 std::string layers_text(const std::vector<CalibratedLayer>& layers) {
   std::string out;
   int64_t taken = 0;
@@ -147,6 +152,9 @@ std::string layers_text(const std::vector<CalibratedLayer>& layers) {
     out += str_cat("input ", layer.low, " to ", layer.high);
     if (!layer.rounded.empty())
       out += str_cat(", result in 8 bits, ", layer.rounded_low, " to ", layer.rounded_high);
+    if (layer.ms)
+      out += str_cat("; a run takes ", ms_text(*layer.ms), ", with this layer in floats ",
+                     ms_text(*layer.float_ms));
     out += "\n";
   }
   return out + str_cat(taken, " of ", uint64_t{layers.size()},
@@ -165,6 +173,10 @@ nlohmann::ordered_json layers_json(const std::vector<CalibratedLayer>& layers) {
       }
     } else {
       row["stays"] = layer.stays;
+    }
+    if (layer.ms) {
+      row["ms"] = *layer.ms;
+      row["float_ms"] = *layer.float_ms;
     }
     list.push_back(std::move(row));
   }
@@ -209,10 +221,17 @@ std::string limit_text(const QuantizeJob& job, double error) {
 std::string text_of(const QuantizeJob& job, const Quantized& done) {
   if (!job.as_json)
     return (quantizes_inputs(job) ? layers_text(done.layers) : "") +
+           (done.ms ? str_cat("a run takes ", ms_text(*done.ms), ", in floats ",
+                              ms_text(*done.float_ms), "\n")
+                    : "") +
            weights_text(done.weights, done.error.has_value()) +
            (done.error ? limit_text(job, *done.error) : "");
   nlohmann::ordered_json all = {{"weights", weights_json(done.weights)}};
   if (quantizes_inputs(job)) all["layers"] = layers_json(done.layers);
+  if (done.ms) {
+    all["ms"] = *done.ms;
+    all["float_ms"] = *done.float_ms;
+  }
   if (done.error) {
     all["error"] = *done.error;
     all["mixes"] = nlohmann::ordered_json::array();
@@ -230,7 +249,7 @@ Outcome written(const Status& saved) {
 Result<Quantized> quantized_model(const QuantizeJob& job, const Model& model,
                                   const Samples& samples) {
   if (job.inputs.empty()) return hg::quantize(model, job.options);
-  return hg::quantize(model, samples.runs, job.options);
+  return hg::quantize(model, samples.runs, job.options, job.session);
 }
 
 // The errors of the measured models, by size.
@@ -324,6 +343,8 @@ Outcome parse_words(QuantizeJob& job) {
   if (job.inputs.empty() && (job.options.max_error || *rounding == Rounding::second_order))
     return usage(job.options.max_error ? "--max-error" : "--rounding second_order",
                  " needs samples: --input FILE.npy");
+  if (job.inputs.empty() && job.options.fastest)
+    return usage("--fastest needs samples: --input FILE.npy");
   if (job.metric.empty()) return {};
   const size_t equals = job.metric.rfind('=');
   const bool has_output = equals != std::string::npos;
@@ -363,6 +384,12 @@ int main(int argc, char** argv) {
            "percentage of an input's values that its range covers")
       .is_between(0.0, 100.0)
       .shows_default();
+  CommandLine::Option fastest =
+      line.add_flag("--fastest", job.options.fastest,
+                    "measure each layer; leave it in floats if that is as fast");
+  line.add("--threads", job.session.threads, "number of threads of runs with samples; 0: all")
+      .is_at_least(0)
+      .shows_default();
   line.add("--rounding", job.rounding, "levels: nearest, least_squares or second_order")
       .is_one_of({"nearest", "least_squares", "second_order"})
       .shows_default();
@@ -370,6 +397,7 @@ int main(int argc, char** argv) {
       "--max-error", job.options.max_error,
       "select bits per weight: 4, 8, 16 or all, so that the outputs' error is at most this");
   limit.excludes(bits);
+  limit.excludes(fastest);
   CommandLine::Option metric =
       line.add("--metric", job.metric,
                "[OUTPUT=]accuracy or mean_error: limit how much worse it is than in floats");

@@ -8,6 +8,7 @@
 
 #include "lib/compile/passes.h"
 #include "lib/graph/border.h"
+#include "lib/quantize/fastest.h"
 #include "lib/quantize/integers.h"
 #include "lib/quantize/mixed.h"
 #include "lib/quantize/weights.h"
@@ -89,11 +90,15 @@ std::vector<QuantizedWeight> name_weights(Graph& graph, const std::vector<Intege
   return weights;
 }
 
-// Quantizes the weights that no integer layer uses, as without samples.
-Status quantize_others(Graph& graph, const QuantizeOptions& options, Model::Info& info,
+// Quantizes the weights that no integer layer uses, as without samples, except those that are
+// faster in floats.
+Status quantize_others(Graph& graph, const QuantizeOptions& options,
+                       const std::vector<std::string>& faster, Model::Info& info,
                        std::vector<QuantizedWeight>& weights) {
   Graph* const graphs[] = {&graph};
   QuantizeOptions others = options;
+  others.fastest = false;
+  others.keep.insert(others.keep.end(), faster.begin(), faster.end());
   // Values that are now part of a layer no longer exist by name.
   std::erase_if(others.keep, [&](const std::string& name) { return !is_any_named(graphs, name); });
   HG_TRY_ASSIGN(const std::vector<QuantizedWeight> more, quantize_weights(graphs, others, info));
@@ -108,6 +113,31 @@ void tell(const SessionOptions& session, const CalibratedLayer& layer) {
   session.log.write(session.log.host, LogLevel::info, text.c_str());
 }
 
+// The prepared graph with some layers in 8 bits.
+struct Calibration {
+  const Graph& graph;
+  const std::set<const void*>& free;
+  std::unordered_map<ValueId, Range> ranges = {};
+
+  Integers layers_of(Graph& copy) const {
+    return Integers(copy, [this](const IntegerLayer& layer) {
+      const auto state = static_cast<size_t>(graph.value_info(layer.weight).state);
+      return free.contains(graph.states()[state].data.tensor.data);
+    });
+  }
+  // `stays`: layers that stay float for a reason, by index.
+  Result<Mixed> mixed(const std::vector<std::string>& stays) const {
+    Graph copy = copy_with_bodies(graph);
+    Integers integers = layers_of(copy);
+    integers.leave(stays);
+    HG_TRY(integers.apply(ranges));
+    Mixed made;
+    for (const CalibratedLayer& layer : integers.report()) made.stays.push_back(layer.stays);
+    HG_TRY_ASSIGN(made.model, Model::from_graph(std::move(copy)));
+    return made;
+  }
+};
+
 }  // namespace
 
 Result<Quantized> quantize(const Model& model, std::span<const std::vector<ConstTensor>> samples,
@@ -118,6 +148,9 @@ Result<Quantized> quantize(const Model& model, std::span<const std::vector<Const
     HG_CHECK(!options.metric || options.max_error,
              "quantize: there is a metric, but no `max_error`");
     if (options.max_error || options.rounding == Rounding::second_order) {
+      HG_CHECK(!options.fastest,
+               "quantize: `fastest` is about layers that take their inputs in 8 bits; with "
+               "`rounding` second_order or `max_error`, inputs stay floats");
       HG_TRY(check_samples(samples));
       return options.max_error ? quantize_to_limit(model, samples, options, session)
                                : quantize_by_samples(model, samples, options, session);
@@ -131,19 +164,36 @@ Result<Quantized> quantize(const Model& model, std::span<const std::vector<Const
     HG_TRY_ASSIGN(const std::set<const void*> free, free_weights(graph, options));
     HG_TRY(prepare(graph));
     const Before before(graph);
-    Integers integers(graph, [&](const IntegerLayer& layer) {
-      const auto state = static_cast<size_t>(graph.value_info(layer.weight).state);
-      return free.contains(graph.states()[state].data.tensor.data);
-    });
     HG_TRY_ASSIGN(const Model floats, Model::from_graph(graph));
-    HG_TRY_ASSIGN(const auto ranges, observe(floats, integers.wanted(), samples, options, session));
-    HG_TRY(integers.apply(ranges));
+    Calibration calibration{floats.graph(), free};
+    Integers integers = calibration.layers_of(graph);
+    HG_TRY_ASSIGN(calibration.ranges,
+                  observe(floats, integers.wanted(), samples, options, session));
+    Fastest fastest;
+    if (options.fastest) {
+      HG_TRY_ASSIGN(fastest,
+                    find_fastest([&](const auto& stays) { return calibration.mixed(stays); },
+                                 samples, options.progress, session));
+      integers.leave(fastest.stays);
+    }
+    HG_TRY(integers.apply(calibration.ranges));
     Quantized made;
     Model::Info info = model.info();
     made.layers = integers.report();
+    made.ms = fastest.ms;
+    made.float_ms = fastest.float_ms;
+    std::vector<std::string> faster;  // in floats
+    for (size_t i = 0; i < fastest.layers.size(); ++i) {
+      const std::optional<LayerTimes>& times = fastest.layers[i];
+      if (!times) continue;
+      made.layers[i].ms = times->ms;
+      made.layers[i].float_ms = times->float_ms;
+      if (made.layers[i].stays.empty()) continue;
+      faster.push_back(graph.value_info(integers.layers()[i].weight).name);
+    }
     for (const CalibratedLayer& layer : made.layers) tell(session, layer);
     made.weights = name_weights(graph, integers.layers(), before, info);
-    HG_TRY(quantize_others(graph, options, info, made.weights));
+    HG_TRY(quantize_others(graph, options, faster, info, made.weights));
     std::stable_sort(made.weights.begin(), made.weights.end(),
                      [&](const QuantizedWeight& a, const QuantizedWeight& b) {
                        return before.place_of(a.name) < before.place_of(b.name);

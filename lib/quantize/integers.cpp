@@ -151,6 +151,10 @@ void Integers::take_clamp(IntegerLayer& layer) const {
     layer.clamped = clamp->outputs[0];
 }
 
+void Integers::leave(const std::vector<std::string>& reasons) {
+  for (size_t i = 0; i < reasons.size(); ++i) layers_[i].stays = reasons[i];
+}
+
 std::vector<ValueId> Integers::wanted() const {
   std::set<ValueId> wanted;
   const auto want = [&](ValueId id) {

@@ -43,6 +43,8 @@ class Integers {
 
   // The values whose ranges apply() needs.
   std::vector<ValueId> wanted() const;
+  // Leaves layers in floats: those with a reason, by the index of the layer.
+  void leave(const std::vector<std::string>& reasons);
   // Rewrites the graph. Keeps states that are no longer read.
   Status apply(const std::unordered_map<ValueId, Range>& ranges);
   const std::vector<IntegerLayer>& layers() const { return layers_; }

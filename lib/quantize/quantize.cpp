@@ -157,6 +157,7 @@ Result<std::vector<QuantizedWeight>> quantize_weights(std::span<Graph* const> gr
            "quantize: `rounding` is second_order, which requires samples");
   HG_CHECK(!options.max_error && !options.metric,
            "quantize: `max_error` and `metric` require samples");
+  HG_CHECK(!options.fastest, "quantize: `fastest` requires samples");
   HG_TRY_ASSIGN(const std::vector<Weight> weights, find_weights(graphs, options));
   const auto round = [&](size_t i) -> Result<std::optional<Rounded>> {
     const Weight& weight = weights[i];

@@ -8,8 +8,8 @@ from .named import as_model
 
 
 def quantize(
-    model, samples=None, *, bits=8, group=0, keep=(), least=1024, percentile=100.0, rounding="nearest", max_error=None, metric=None,
-    targets=(),
+    model, samples=None, *, bits=8, group=0, keep=(), least=1024, percentile=100.0, fastest=False, threads=0,
+    rounding="nearest", max_error=None, metric=None, targets=(),
 ):
     """Quantizes a model's weights to 8 or 4 bits, for a smaller file.
 
@@ -20,7 +20,8 @@ def quantize(
 
     ``samples`` holds the arguments of one run each: an array or a tuple. With it, convolutions and products also take
     their inputs in 8 bits. Runs on the samples determine the ranges of the inputs, without values outside
-    ``percentile``.
+    ``percentile``. ``fastest`` measures runs of the first sample with ``threads`` (0: all processors), and leaves layers in
+    floats that 8 bits do not make faster on this machine.
 
     ``rounding`` selects levels: ``"nearest"``, ``"least_squares"`` (scales with the least squared error of the weights) or
     ``"second_order"`` (levels with little error of each layer's results on the samples). ``max_error`` gives each weight 4,
@@ -35,6 +36,7 @@ def quantize(
     names = [spec.name for spec in model.inputs]
     runs = None if samples is None else [leaves_of(sample, names, model._order) for sample in samples]
     made = _core.quantize(
-        model, bits, group, list(keep), least, percentile, rounding, max_error, metric, list(targets), runs
+        model, bits, group, list(keep), least, percentile, fastest, threads, rounding, max_error, metric, list(targets),
+        runs,
     )
     return Model._of(made, model._tree, model._order, model._own_gradients)

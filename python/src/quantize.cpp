@@ -20,14 +20,15 @@ void bind_quantize(nb::module_& m) {
   m.def(
       "quantize",
       [](const Model& model, int bits, int64_t group, std::vector<std::string> keep, int64_t least,
-         double percentile, const std::string& rounding, std::optional<double> max_error,
-         const std::optional<std::string>& metric, const std::vector<nb::object>& targets,
-         nb::handle runs) {
+         double percentile, bool fastest, int threads, const std::string& rounding,
+         std::optional<double> max_error, const std::optional<std::string>& metric,
+         const std::vector<nb::object>& targets, nb::handle runs) {
         QuantizeOptions options = {.bits = bits,
                                    .group = group,
                                    .keep = std::move(keep),
                                    .least = least,
                                    .percentile = percentile,
+                                   .fastest = fastest,
                                    .rounding = take(parse_rounding(rounding)),
                                    .max_error = max_error};
         if (metric) options.metric = Metric{.kind = take(parse_metric(*metric))};
@@ -57,13 +58,14 @@ void bind_quantize(nb::module_& m) {
         {
           const nb::gil_scoped_release released;
           made.emplace(runs.is_none() ? quantize(model, options)
-                                      : quantize(model, samples, options));
+                                      : quantize(model, samples, options, {.threads = threads}));
         }
         return take(*std::move(made)).model;
       },
       nb::arg("model"), nb::arg("bits"), nb::arg("group"), nb::arg("keep"), nb::arg("least"),
-      nb::arg("percentile"), nb::arg("rounding"), nb::arg("max_error").none(),
-      nb::arg("metric").none(), nb::arg("targets"), nb::arg("runs").none());
+      nb::arg("percentile"), nb::arg("fastest"), nb::arg("threads"), nb::arg("rounding"),
+      nb::arg("max_error").none(), nb::arg("metric").none(), nb::arg("targets"),
+      nb::arg("runs").none());
 }
 
 }  // namespace hg::python

@@ -110,6 +110,15 @@ def test_samples_give_ranges():
     assert hg.quantize(model, samples, percentile=90).serialize() != small.serialize()
 
 
+def test_fastest_keeps_layers_that_eight_bits_do_not_make_faster():
+    model = model_of(np.random.default_rng(4).standard_normal((24, 64)).astype(np.float32))
+    samples = [np.ones((2, 64), np.float32)]
+    small = hg.quantize(model, samples, fastest=True, threads=1).serialize()
+    assert small in (model.serialize(), hg.quantize(model, samples).serialize())
+    with pytest.raises(ValueError, match="`fastest` requires samples"):
+        hg.quantize(model, fastest=True)
+
+
 def test_samples_that_do_not_fit():
     model = model_of(np.ones((24, 64), np.float32))
     with pytest.raises(TypeError, match="takes 1 inputs, samples.1. has 2"):

@@ -478,6 +478,23 @@ TEST_F(Programs, QuantizeTakesSamples) {
   const Ran ran = run("hg-quantize wide.hgm -o all.hgm --least 0 --input four.npy --batch all");
   EXPECT_NE(ran.out.find(" of net.first: input "), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("1 of 1 layer takes 8 bits\n"), std::string::npos) << ran.out;
+  const json timed =
+      json::parse(run("hg-quantize wide.hgm -o fast.hgm --input four.npy --fastest --threads 1 "
+                      "--least 0 --json")
+                      .out);
+  ASSERT_EQ(timed["layers"].size(), 1u);
+  EXPECT_GT(timed["layers"][0]["ms"], 0);
+  EXPECT_GT(timed["layers"][0]["float_ms"], 0);
+  EXPECT_LE(timed["ms"], timed["float_ms"]);
+  EXPECT_EQ(timed["weights"].size(), timed["layers"][0].contains("stays") ? 0u : 1u);
+  EXPECT_NE(
+      run("hg-quantize wide.hgm -o fast.hgm --input four.npy --fastest").out.find("a run takes "),
+      std::string::npos);
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --fastest", 1, "--fastest needs samples");
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --input four.npy --fastest --max-error 1", 1,
+                 "--fastest");
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --input four.npy --fastest --rounding second_order",
+                 4, "inputs stay floats");
   // Ranges cover all samples, however many runs they take.
   EXPECT_EQ(slurp(folder_ / "small.hgm"), slurp(folder_ / "all.hgm"));
   expect_refusal("hg-quantize wide.hgm -o x.hgm --input four.npy --batch 0", 1, "--batch");

@@ -45,6 +45,10 @@ struct QuantizeOptions {
   std::vector<std::string> keep = {};
   int64_t least = 1024;     // weights with fewer elements are not quantized
   double percentile = 100;  // calibration: percentage of observed values inside the range
+  // Calibration: measures runs of the first sample, and leaves a layer and its weight in floats
+  // unless the model is faster with the layer in 8 bits. The model is then at least as fast as the
+  // float model, on this machine and with these sizes.
+  bool fastest = false;
   Rounding rounding = Rounding::nearest;
   // Largest error of the new model on the samples; requires them. Each weight gets 4, 8, 16 (f16)
   // or all bits. Inputs stay float. The error is the largest over all outputs of
@@ -58,7 +62,7 @@ struct QuantizeOptions {
   // Of the metric, for each sample. Empty: the outputs of the float model.
   std::vector<ConstTensor> targets = {};
   // Called on the calling thread with the number of finished weights, samples or, with `max_error`,
-  // measurements, and the total.
+  // measurements, and the total. With `fastest`, layers are counted after the samples.
   std::function<void(int64_t done, int64_t all)> progress = {};
 };
 
@@ -95,6 +99,9 @@ struct CalibratedLayer {
   std::string rounded;
   float rounded_low = 0, rounded_high = 0;
   std::string stays;  // reason why its input stays float; empty if quantized
+  // QuantizeOptions::fastest: milliseconds of a run of the model with this layer in 8 bits and in
+  // floats.
+  std::optional<double> ms = {}, float_ms = {};
 };
 
 struct Quantized {
@@ -105,6 +112,8 @@ struct Quantized {
   std::vector<CalibratedLayer> layers = {};  // from calibration, in node order
   std::optional<double> error = {};          // with `max_error`: of this model, measured
   std::vector<MeasuredMix> mixes = {};       // with `max_error`: ascending by bytes
+  // With `fastest`: milliseconds of a run of the calibrated layers' model and of the float model.
+  std::optional<double> ms = {}, float_ms = {};
 };
 
 // Returns a model with quantized weights. It quantizes float weights of products, convolutions,
@@ -121,8 +130,8 @@ struct Quantized {
 //
 // Fails with invalid_argument if the options are invalid or a weight contains NaN or infinity, and
 // with out_of_memory. Thread-safe if no thread changes the model.
-// Fails with invalid_argument if `rounding` is second_order or `max_error` is set, which require
-// samples.
+// Fails with invalid_argument if `rounding` is second_order, or `max_error` or `fastest` is set,
+// which require samples.
 Result<Quantized> quantize(const Model& model, const QuantizeOptions& options = {});
 
 // With Rounding::second_order or `max_error`, quantizes weights alone, as above. Fails if a sample
@@ -145,8 +154,8 @@ Result<Quantized> quantize(const Model& model, const QuantizeOptions& options = 
 // `session` sets how samples run, on the CPU.
 //
 // A layer stays float if its input is 0 in all samples or contains NaN or infinity. So do layers in
-// control-flow bodies and all other ops. Fails as above, without samples, and as
-// Session::create, set_input and run do.
+// control-flow bodies and all other ops. With `fastest`, each layer needs at least six runs of the
+// first sample. Fails as above, without samples, and as Session::create, set_input and run do.
 Result<Quantized> quantize(const Model& model, std::span<const std::vector<ConstTensor>> samples,
                            const QuantizeOptions& options = {}, const SessionOptions& session = {});
 
