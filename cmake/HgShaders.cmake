@@ -42,3 +42,20 @@ ${rows}};
 ")
   target_sources(${target} PRIVATE ${headers})
 endfunction()
+
+# hg_shader_functions(FILE...): writes hg_vulkan_functions.inc, the names of the functions op_NAME that these files of
+# shaders/ define.
+function(hg_shader_functions)
+  set(names "")
+  foreach(file IN LISTS ARGN)
+    set(source ${PROJECT_SOURCE_DIR}/shaders/${file})
+    set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+    file(READ ${source} text)
+    string(REGEX MATCHALL "[a-z0-9T] op_[a-z0-9_]+\\(const" found "${text}")
+    list(APPEND names ${found})
+  endforeach()
+  list(TRANSFORM names REPLACE "^. op_(.*)\\(const$" "\"\\1\",\n")
+  list(REMOVE_DUPLICATES names)
+  list(JOIN names "" rows)
+  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/generated/hg_vulkan_functions.inc CONTENT "${rows}")
+endfunction()

@@ -134,7 +134,6 @@ bool to_bool(const bool x) { return x; }
   T op_fmax(const T a, const T b) { return b != b || a > b ? a : b; }       \
   T op_fmin(const T a, const T b) { return b != b || a < b ? a : b; }       \
   T op_relu(const T x) { return x < T(0) ? T(0) : x; }                      \
-  T op_square(const T x) { return x * x; }                                  \
   T op_where(const bool c, const T a, const T b) { return c ? a : b; }      \
   T op_threshold(const T x, const float a, const float b) { return x <= T(a) ? T(b) : x; } \
   T op_hardtanh(const T x, const float a, const float b) {                  \
@@ -231,7 +230,6 @@ float op_reciprocal(const float x) { return 1.0 / x; }
 float op_floor(const float x) { return floor(x); }
 float op_ceil(const float x) { return ceil(x); }
 float op_trunc(const float x) { return trunc(x); }
-float op_frac(const float x) { return x - trunc(x); }
 float op_round(const float x, const float decimals, const float ten) {
   return decimals == 0.0 ? roundEven(x) : decimals > 0.0 ? roundEven(x * ten) / ten : roundEven(x / ten) * ten;
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <ranges>
 #include <utility>
 
 #include "hg/pointwise_program.h"
@@ -19,9 +20,11 @@ namespace {
 
 using Params = std::vector<double>;
 
+// A function op_NAME of the shaders is the kernel of the op NAME. Its arguments are the inputs,
+// then the attributes. The rows below are the ops that need more than that.
 struct Row {
   std::string_view op;
-  // Adds the program's calls and parameters. Null: one call of "op_" followed by the op's name.
+  // Adds the program's calls and parameters. Null: one call of the op's function.
   void (*build)(const PrepareContext&, ShaderProgram&, Params&) = nullptr;
   bool divides = false;  // by the second input, which must not be 0 for integers
 };
@@ -31,13 +34,6 @@ void call(ShaderProgram& p, std::string_view function, std::vector<int> register
   std::vector<int> numbers;
   for (size_t i = 0; i < params; ++i) numbers.push_back(static_cast<int>(i));
   p.calls.push_back({std::string(function), std::move(registers), std::move(numbers)});
-}
-
-// One call with attributes as parameters.
-void call_with(const PrepareContext& c, ShaderProgram& p, Params& params, std::string_view function,
-               std::initializer_list<const char*> attrs) {
-  for (const char* attr : attrs) params.push_back(c.attrs().real(attr));
-  call(p, function, {0}, params.size());
 }
 
 void round_decimals(const PrepareContext& c, ShaderProgram& p, Params& params) {
@@ -89,114 +85,41 @@ void clamp(const PrepareContext& c, ShaderProgram& p, Params&) {
   if (c.has(2)) call(p, "op_minimum", {result, input});
 }
 
-constexpr Row kRows[] = {
-    {"neg"},
-    {"abs"},
-    {"sign"},
-    {"sqrt"},
-    {"rsqrt"},
-    {"reciprocal"},
-    {"exp"},
-    {"exp2"},
-    {"expm1"},
-    {"log"},
-    {"log2"},
-    {"log10"},
-    {"log1p"},
-    {"sin"},
-    {"cos"},
-    {"tan"},
-    {"asin"},
-    {"acos"},
-    {"atan"},
-    {"sinh"},
-    {"cosh"},
-    {"tanh"},
-    {"asinh"},
-    {"acosh"},
-    {"atanh"},
-    {"erf"},
-    {"erfc"},
-    {"sigmoid"},
-    {"sinc"},
-    {"floor"},
-    {"ceil"},
-    {"trunc"},
-    {"isnan"},
-    {"isinf"},
-    {"isfinite"},
-    {"signbit"},
-    {"logical_not"},
-    {"bitwise_not"},
-    {"add"},
-    {"sub"},
-    {"mul"},
-    {"div"},
+constexpr Row kSpecial[] = {
     {"floor_divide", nullptr, true},
     {"trunc_divide", nullptr, true},
     {"remainder", nullptr, true},
     {"fmod", nullptr, true},
-    {"pow"},
-    {"maximum"},
-    {"minimum"},
-    {"fmax"},
-    {"fmin"},
-    {"atan2"},
-    {"hypot"},
-    {"copysign"},
-    {"logaddexp"},
-    {"xlogy"},
-    {"bitwise_and"},
-    {"bitwise_or"},
-    {"bitwise_xor"},
-    {"eq"},
-    {"ne"},
-    {"lt"},
-    {"le"},
-    {"gt"},
-    {"ge"},
-    {"logical_and"},
-    {"logical_or"},
-    {"logical_xor"},
-    {"relu"},
-    {"silu"},
-    {"mish"},
-    {"log_sigmoid"},
-    {"hardsigmoid"},
-    {"hardswish"},
-    {"where"},
-    {"lerp"},
     {"round", round_decimals},
     {"nan_to_num", nan_to_num},
     {"gelu", gelu},
     {"logit", logit},
     {"cast", cast},
     {"clamp", clamp},
-    {"leaky_relu",
-     [](const PrepareContext& c, ShaderProgram& p, Params& params) {
-       call_with(c, p, params, "op_leaky_relu", {"negative_slope"});
-     }},
-    {"elu",
-     [](const PrepareContext& c, ShaderProgram& p, Params& params) {
-       call_with(c, p, params, "op_elu", {"alpha", "scale", "input_scale"});
-     }},
-    {"softplus",
-     [](const PrepareContext& c, ShaderProgram& p, Params& params) {
-       call_with(c, p, params, "op_softplus", {"beta", "threshold"});
-     }},
-    {"hardtanh",
-     [](const PrepareContext& c, ShaderProgram& p, Params& params) {
-       call_with(c, p, params, "op_hardtanh", {"min_val", "max_val"});
-     }},
-    {"hardshrink", [](const PrepareContext& c, ShaderProgram& p,
-                      Params& params) { call_with(c, p, params, "op_hardshrink", {"lambd"}); }},
-    {"softshrink", [](const PrepareContext& c, ShaderProgram& p,
-                      Params& params) { call_with(c, p, params, "op_softshrink", {"lambd"}); }},
-    {"threshold",
-     [](const PrepareContext& c, ShaderProgram& p, Params& params) {
-       call_with(c, p, params, "op_threshold", {"threshold", "value"});
-     }},
 };
+
+// Every function op_NAME of the shaders, by name.
+constexpr std::string_view kFunctions[] = {
+#include "hg_vulkan_functions.inc"
+};
+
+// Whether the function computes an op that is neither special nor another op with attributes.
+constexpr bool is_plain(std::string_view function) {
+  for (const Row& row : kSpecial)
+    if (row.op == function) return false;
+#define HG_ACTIVATION(number, name, op, attrs) \
+  if (function == #name && function != #op) return false;
+#include "hg/activations.inc"
+  return true;
+}
+
+constexpr auto kRows = [] {
+  std::array<Row, std::size(kSpecial) + std::ranges::count_if(kFunctions, is_plain)> rows;
+  const auto next = std::ranges::copy(kSpecial, rows.begin()).out;
+  std::ranges::transform(kFunctions | std::views::filter(is_plain), next,
+                         [](std::string_view function) { return Row{function}; });
+  return rows;
+}();
 
 // The operands of a node, in the order of the program's inputs: y first.
 struct Operands {
@@ -242,7 +165,9 @@ void add_calls(const PrepareContext& c, const Row& row, ShaderProgram& program, 
   if (row.build != nullptr) return row.build(c, program, params);
   std::vector<int> all;
   for (size_t i = 0; i < program.inputs.size(); ++i) all.push_back(static_cast<int>(i));
-  call(program, str_cat("op_", row.op), all);
+  for (const Signature::Attribute& attribute : c.op().signature.attributes)
+    params.push_back(c.attrs().real(attribute.name));
+  call(program, str_cat("op_", row.op), all, params.size());
 }
 
 Status add_program(PrepareContext& c, const ShaderProgram& program, Operands operands,
@@ -288,9 +213,8 @@ Status prepare_row(PrepareContext& c, const Row& row) {
 Status add_step(const PrepareContext& c, const PointwiseProgram::Step& step,
                 const std::vector<DType>& dtypes, std::vector<int>& registers,
                 ShaderProgram& program, Params& params) {
-  const Row* const row = std::find_if(std::begin(kRows), std::end(kRows),
-                                      [&](const Row& r) { return r.op == step.op->name(); });
-  if (row == std::end(kRows)) return c.fail("the device does not join '", step.op->name(), "'");
+  const auto row = std::ranges::find(kRows, step.op->name(), &Row::op);
+  if (row == kRows.end()) return c.fail("the device does not join '", step.op->name(), "'");
   PrepareContext::Call call{.attrs = AttrReader(step.op, step.attrs), .label = c.label()};
   ShaderProgram own;
   std::vector<int> from;  // its registers in the program
