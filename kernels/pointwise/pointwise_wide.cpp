@@ -22,13 +22,47 @@
 // Defined once, before the first instruction set.
 #ifndef HG_KERNELS_POINTWISE_WIDE_TABLE
 #define HG_KERNELS_POINTWISE_WIDE_TABLE
+// Each op, and its blocks for f32 and f64.
+#define HG_POINTWISE_WIDE(FUNCTION)                       \
+  FUNCTION(sin, unary<SinF32, float>, unary<Sin, double>) \
+  FUNCTION(cos, unary<CosF32, float>, unary<Cos, double>) \
+  FUNCTION(tan, unary<TanF32, float>, unary<Tan, double>) \
+  FUNCTION(asin, both<Asin>)                              \
+  FUNCTION(acos, both<Acos>)                              \
+  FUNCTION(atan, only_f64<Atan>)                          \
+  FUNCTION(sinh, both<Sinh>)                              \
+  FUNCTION(cosh, both<Cosh>)                              \
+  FUNCTION(asinh, both<Asinh>)                            \
+  FUNCTION(acosh, both<Acosh>)                            \
+  FUNCTION(atanh, both<Atanh>)                            \
+  FUNCTION(exp, only_f64<Exp>)                            \
+  FUNCTION(expm1, only_f64<Expm1>)                        \
+  FUNCTION(log, only_f64<Log>)                            \
+  FUNCTION(tanh, only_f64<Tanh>)                          \
+  FUNCTION(sigmoid, only_f64<Sigmoid>)                    \
+  FUNCTION(log1p, both<Log1p>)                            \
+  FUNCTION(log2, both<Log2>)                              \
+  FUNCTION(log10, both<Log10>)                            \
+  FUNCTION(exp2, only_f64<Exp2>)                          \
+  FUNCTION(sqrt, only_f64<Sqrt>)                          \
+  FUNCTION(rsqrt, only_f64<Rsqrt>)                        \
+  FUNCTION(floor, only_f64<Floor>)                        \
+  FUNCTION(ceil, only_f64<Ceil>)                          \
+  FUNCTION(trunc, only_f64<Trunc>)                        \
+  FUNCTION(atan2, of_two<Atan2>)                          \
+  FUNCTION(hypot, of_two<Hypot>)                          \
+  FUNCTION(pow, of_two_f32<Pow>)                          \
+  FUNCTION(logaddexp, of_two<LogAddExp>)                  \
+  FUNCTION(fmod, of_two<Fmod>)                            \
+  FUNCTION(remainder, of_two<Remainder>)                  \
+  FUNCTION(floor_divide, binary<FloorDivide<float>, float>, binary<FloorDivide<double>, double>)
+
 namespace hg::kernels {
 
 struct PointwiseWide {
-  WideBlocks sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh;
-  WideBlocks exp, expm1, log, tanh, sigmoid, log1p, log2, log10, exp2;
-  WideBlocks sqrt, rsqrt, floor, ceil, trunc;
-  WideBlocks atan2, hypot, pow, logaddexp, fmod, remainder, floor_divide;
+#define HG_FUNCTION(name, ...) WideBlocks name;
+  HG_POINTWISE_WIDE(HG_FUNCTION)
+#undef HG_FUNCTION
 };
 
 }  // namespace hg::kernels
@@ -269,38 +303,10 @@ struct FloorDivide {
 }  // namespace
 
 constexpr PointwiseWide kPointwiseWide = {
-    .sin = {unary<SinF32, float>, unary<Sin, double>},
-    .cos = {unary<CosF32, float>, unary<Cos, double>},
-    .tan = {unary<TanF32, float>, unary<Tan, double>},
-    .asin = both<Asin>,
-    .acos = both<Acos>,
-    .atan = only_f64<Atan>,
-    .sinh = both<Sinh>,
-    .cosh = both<Cosh>,
-    .asinh = both<Asinh>,
-    .acosh = both<Acosh>,
-    .atanh = both<Atanh>,
-    .exp = only_f64<Exp>,
-    .expm1 = only_f64<Expm1>,
-    .log = only_f64<Log>,
-    .tanh = only_f64<Tanh>,
-    .sigmoid = only_f64<Sigmoid>,
-    .log1p = both<Log1p>,
-    .log2 = both<Log2>,
-    .log10 = both<Log10>,
-    .exp2 = only_f64<Exp2>,
-    .sqrt = only_f64<Sqrt>,
-    .rsqrt = only_f64<Rsqrt>,
-    .floor = only_f64<Floor>,
-    .ceil = only_f64<Ceil>,
-    .trunc = only_f64<Trunc>,
-    .atan2 = of_two<Atan2>,
-    .hypot = of_two<Hypot>,
-    .pow = of_two_f32<Pow>,
-    .logaddexp = of_two<LogAddExp>,
-    .fmod = of_two<Fmod>,
-    .remainder = of_two<Remainder>,
-    .floor_divide = {binary<FloorDivide<float>, float>, binary<FloorDivide<double>, double>}};
+#define HG_FUNCTION(name, ...) .name = {__VA_ARGS__},
+    HG_POINTWISE_WIDE(HG_FUNCTION)
+#undef HG_FUNCTION
+};
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -311,44 +317,11 @@ namespace hg::kernels {
 namespace {
 
 const PointwiseWide& table() { return *HG_SIMD_CHOOSE(kPointwiseWide); }
-template <WideBlocks PointwiseWide::*blocks>
-constexpr KernelDef row(std::string_view op) {
-  return wide_row<table, blocks>(op);
-}
 
 constexpr KernelDef kKernels[] = {
-    row<&PointwiseWide::sin>("sin"),
-    row<&PointwiseWide::cos>("cos"),
-    row<&PointwiseWide::tan>("tan"),
-    row<&PointwiseWide::asin>("asin"),
-    row<&PointwiseWide::acos>("acos"),
-    row<&PointwiseWide::atan>("atan"),
-    row<&PointwiseWide::sinh>("sinh"),
-    row<&PointwiseWide::cosh>("cosh"),
-    row<&PointwiseWide::asinh>("asinh"),
-    row<&PointwiseWide::acosh>("acosh"),
-    row<&PointwiseWide::atanh>("atanh"),
-    row<&PointwiseWide::exp>("exp"),
-    row<&PointwiseWide::expm1>("expm1"),
-    row<&PointwiseWide::log>("log"),
-    row<&PointwiseWide::tanh>("tanh"),
-    row<&PointwiseWide::sigmoid>("sigmoid"),
-    row<&PointwiseWide::log1p>("log1p"),
-    row<&PointwiseWide::log2>("log2"),
-    row<&PointwiseWide::log10>("log10"),
-    row<&PointwiseWide::exp2>("exp2"),
-    row<&PointwiseWide::sqrt>("sqrt"),
-    row<&PointwiseWide::rsqrt>("rsqrt"),
-    row<&PointwiseWide::floor>("floor"),
-    row<&PointwiseWide::ceil>("ceil"),
-    row<&PointwiseWide::trunc>("trunc"),
-    row<&PointwiseWide::atan2>("atan2"),
-    row<&PointwiseWide::hypot>("hypot"),
-    row<&PointwiseWide::pow>("pow"),
-    row<&PointwiseWide::logaddexp>("logaddexp"),
-    row<&PointwiseWide::fmod>("fmod"),
-    row<&PointwiseWide::remainder>("remainder"),
-    row<&PointwiseWide::floor_divide>("floor_divide"),
+#define HG_FUNCTION(name, ...) wide_row<table, &PointwiseWide::name>(#name),
+    HG_POINTWISE_WIDE(HG_FUNCTION)
+#undef HG_FUNCTION
 };
 
 }  // namespace

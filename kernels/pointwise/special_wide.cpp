@@ -16,11 +16,29 @@
 // Defined once, before the first instruction set.
 #ifndef HG_KERNELS_SPECIAL_WIDE_TABLE
 #define HG_KERNELS_SPECIAL_WIDE_TABLE
+// Each op, the function that reads its attributes, and its blocks for f32 and f64.
+#define HG_SPECIAL_WIDE(FUNCTION)                                           \
+  FUNCTION(erf, nullptr, only_f64<Erf>)                                     \
+  FUNCTION(erfc, nullptr, unary<ErfcF32, float>, unary<Erfc, double>)       \
+  FUNCTION(erfinv, nullptr, unary<ErfinvF32, float>, unary<Erfinv, double>) \
+  FUNCTION(lgamma, nullptr, only_f32<Lgamma>)                               \
+  FUNCTION(bessel_i0, nullptr, only_f32<I0>)                                \
+  FUNCTION(bessel_i0e, nullptr, only_f32<I0e>)                              \
+  FUNCTION(bessel_i1, nullptr, only_f32<I1>)                                \
+  FUNCTION(bessel_i1e, nullptr, only_f32<I1e>)                              \
+  FUNCTION(elu, elu_params, only_f64<Elu>)                                  \
+  FUNCTION(silu, nullptr, only_f64<Silu>)                                   \
+  FUNCTION(mish, nullptr, only_f64<Mish>)                                   \
+  FUNCTION(softplus, softplus_params, only_f64<Softplus>)                   \
+  FUNCTION(log_sigmoid, nullptr, only_f64<LogSigmoid>)                      \
+  FUNCTION(logit, logit_params, unary<Logit<float>, float>, unary<Logit<double>, double>)
+
 namespace hg::kernels {
 
 struct SpecialWide {
-  WideBlocks erf, erfc, erfinv, lgamma, bessel_i0, bessel_i0e, bessel_i1, bessel_i1e;
-  WideBlocks elu, silu, mish, softplus, log_sigmoid, logit;
+#define HG_FUNCTION(name, ...) WideBlocks name;
+  HG_SPECIAL_WIDE(HG_FUNCTION)
+#undef HG_FUNCTION
 };
 
 }  // namespace hg::kernels
@@ -318,20 +336,10 @@ struct Logit {
 }  // namespace
 
 constexpr SpecialWide kSpecialWide = {
-    .erf = only_f64<Erf>,
-    .erfc = {unary<ErfcF32, float>, unary<Erfc, double>},
-    .erfinv = {unary<ErfinvF32, float>, unary<Erfinv, double>},
-    .lgamma = only_f32<Lgamma>,
-    .bessel_i0 = only_f32<I0>,
-    .bessel_i0e = only_f32<I0e>,
-    .bessel_i1 = only_f32<I1>,
-    .bessel_i1e = only_f32<I1e>,
-    .elu = only_f64<Elu>,
-    .silu = only_f64<Silu>,
-    .mish = only_f64<Mish>,
-    .softplus = only_f64<Softplus>,
-    .log_sigmoid = only_f64<LogSigmoid>,
-    .logit = {unary<Logit<float>, float>, unary<Logit<double>, double>}};
+#define HG_FUNCTION(name, params, ...) .name = {__VA_ARGS__},
+    HG_SPECIAL_WIDE(HG_FUNCTION)
+#undef HG_FUNCTION
+};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -343,26 +351,11 @@ namespace hg::kernels {
 namespace {
 
 const SpecialWide& table() { return *HG_SIMD_CHOOSE(kSpecialWide); }
-template <WideBlocks SpecialWide::*blocks, ParamsFunction... read>
-constexpr KernelDef row(std::string_view op) {
-  return wide_row<table, blocks, read...>(op);
-}
 
 constexpr KernelDef kKernels[] = {
-    row<&SpecialWide::erf>("erf"),
-    row<&SpecialWide::erfc>("erfc"),
-    row<&SpecialWide::erfinv>("erfinv"),
-    row<&SpecialWide::lgamma>("lgamma"),
-    row<&SpecialWide::bessel_i0>("bessel_i0"),
-    row<&SpecialWide::bessel_i0e>("bessel_i0e"),
-    row<&SpecialWide::bessel_i1>("bessel_i1"),
-    row<&SpecialWide::bessel_i1e>("bessel_i1e"),
-    row<&SpecialWide::elu, elu_params>("elu"),
-    row<&SpecialWide::silu>("silu"),
-    row<&SpecialWide::mish>("mish"),
-    row<&SpecialWide::softplus, softplus_params>("softplus"),
-    row<&SpecialWide::log_sigmoid>("log_sigmoid"),
-    row<&SpecialWide::logit, logit_params>("logit"),
+#define HG_FUNCTION(name, params, ...) wide_row<table, &SpecialWide::name, params>(#name),
+    HG_SPECIAL_WIDE(HG_FUNCTION)
+#undef HG_FUNCTION
 };
 
 }  // namespace

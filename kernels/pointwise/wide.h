@@ -15,7 +15,7 @@ struct WideBlocks {
 };
 
 // A row for the blocks of an op in the table of the chosen instruction set.
-template <auto table, auto blocks, ParamsFunction... read>
+template <auto table, auto blocks, ParamsFunction read = nullptr>
 constexpr KernelDef wide_row(std::string_view op) {
   return {
       .op = op,
@@ -25,7 +25,7 @@ constexpr KernelDef wide_row(std::string_view op) {
       .prepare =
           [](PrepareContext& c) {
             PointwiseParams params;
-            (read(c, params), ...);
+            if constexpr (read != nullptr) read(c, params);
             return prepare_block(c, (table().*blocks).of(c.in(0).dtype), params);
           },
       .run = &run_pointwise,
