@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hg-bench: measures a model's latency and memory. Timed runs touch nothing but the session.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -11,6 +10,7 @@
 
 #include "hg/model.h"
 #include "hg/session.h"
+#include "lib/graph/clock.h"
 #include "tools/command_line/command_line.h"
 #include "tools/command_line/overwrites.h"
 #include "tools/entry.h"
@@ -79,12 +79,6 @@ struct Measurement {
     return (run_ms[(n - 1) / 2] + run_ms[n / 2]) / 2;
   }
 };
-
-using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 std::vector<std::byte> bytes_of(const std::string& path) {
   std::ifstream file(path_of(path), std::ios::binary);

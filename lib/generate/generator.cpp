@@ -2,7 +2,6 @@
 #include "hg/generator.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -14,11 +13,10 @@
 #include "lib/generate/lookup.h"
 #include "lib/generate/prompt_check.h"
 #include "lib/graph/border.h"
+#include "lib/graph/clock.h"
 
 namespace hg {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMostReserved = 4096;            // new tokens that a call makes room for at once
 constexpr int64_t kMostTokens = int64_t{1} << 40;  // so that sums do not overflow
@@ -147,8 +145,7 @@ Status Generator::Body::append(std::span<const int32_t> ids, std::stop_token sto
 Status Generator::Body::run(std::stop_token stop) {
   const Clock::time_point start = Clock::now();
   HG_TRY(decoder.run(std::move(stop)));
-  (has_run ? result.decode_ms : result.prompt_ms) +=
-      std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  (has_run ? result.decode_ms : result.prompt_ms) += ms_since(start);
   has_run = true;
   return {};
 }
@@ -242,7 +239,7 @@ Result<std::vector<std::vector<int32_t>>> Generator::Body::propose(std::stop_tok
   if (options.draft == nullptr) return std::vector<std::vector<int32_t>>(history.size());
   const Clock::time_point start = Clock::now();
   HG_TRY_ASSIGN(std::vector<std::vector<int32_t>> proposed, drafted(std::move(stop)));
-  result.decode_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  result.decode_ms += ms_since(start);
   return proposed;
 }
 

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs an engine: visits the steps of its plan, part by part.
 #include <algorithm>
-#include <chrono>
 
 #include "lib/graph/border.h"
+#include "lib/graph/clock.h"
 #include "lib/run/engine.h"
 
 namespace hg {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 // The state of which the node changes elements, or kNoValue.
 ValueId changed_state(const Graph& graph, const Node& node) {

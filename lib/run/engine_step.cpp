@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs an engine in single steps.
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <utility>
 
+#include "lib/graph/clock.h"
 #include "lib/run/engine.h"
 
 namespace hg {
@@ -28,11 +28,11 @@ Result<std::optional<StepRow>> Engine::step() {
   }
   ReadyPlan& ready = *parts_.back();
   const size_t first = now.at.step;
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
   HG_TRY(advance(ready, now.at));
-  const auto end = std::chrono::steady_clock::now();
+  const double ms = ms_since(start);
   StepRow row = row_of(ready, now.at.step - 1);
-  row.ms = std::chrono::duration<double, std::milli>(end - start).count();
+  row.ms = ms;
   for (size_t i = first; i < now.at.step; ++i)
     for (const ValueId id : now.made[i])
       if (const std::optional<Tensor> value = made_by(ready, i, id))

@@ -13,13 +13,12 @@
 #include "hg/session_pool.h"
 #include "lib/graph/access.h"
 #include "lib/graph/border.h"
+#include "lib/graph/clock.h"
 #include "lib/graph/draws.h"
 #include "lib/run/pool_batch.h"
 
 namespace hg {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct Batch;
 

@@ -2,7 +2,6 @@
 #include "lib/run/self_test.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -10,6 +9,7 @@
 #include "lib/device/backend.h"
 #include "lib/graph/access.h"
 #include "lib/graph/checksum.h"
+#include "lib/graph/clock.h"
 #include "lib/graph/element.h"
 #include "lib/run/engine.h"
 
@@ -42,9 +42,9 @@ Result<std::vector<TensorData>> answers(Graph graph, const SessionOptions& optio
   HG_TRY(engine->plan({}));
   if (kernel != nullptr && !engine->uses(str_cat(kernel->op, "=", kernel->name)))
     return unsupported("the kernel does not accept the case");
-  const auto begin = std::chrono::steady_clock::now();
+  const Clock::time_point begin = Clock::now();
   HG_TRY(engine->run());
-  ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  ms = ms_since(begin);
   return engine->copies_of_outputs();
 }
 

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Epochs over a data set: order, batches, rates, validation, early stopping.
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 
 #include "lib/graph/border.h"
+#include "lib/graph/clock.h"
 #include "lib/graph/split_mix.h"
 #include "lib/train/trainer.h"
 
 namespace hg {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 // Fisher and Yates 1938.
 void shuffle(std::vector<int64_t>& order, uint64_t seed, uint64_t epoch) {
