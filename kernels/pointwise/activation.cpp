@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "kernels/pointwise/activation_rows.h"
 #include "kernels/pointwise/pointwise_simd.h"
 #include "lib/table/rows.h"
 
@@ -123,8 +124,16 @@ struct Logit {
   }
 };
 
-constexpr KernelDef kKernels[] = {
-    pointwise_kernel<number_unary<Activated<Activation::relu>>>("relu"),
+// Clamps accept integers.
+template <Activation activation>
+constexpr BlockTable kActivated = [] {
+  if constexpr (is_clamp(activation))
+    return number_unary<Activated<activation>>;
+  else
+    return float_unary<Activated<activation>>;
+}();
+
+constexpr KernelDef kOthers[] = {
     pointwise_kernel<float_unary<LeakyRelu, leaky_relu_params>>("leaky_relu"),
     pointwise_kernel<float_unary<Elu, elu_params>>("elu"),
     {.op = "gelu",
@@ -133,18 +142,18 @@ constexpr KernelDef kKernels[] = {
      .run = &run_pointwise,
      .strided = kAllStrided,
      .in_programs = true},
-    pointwise_kernel<float_unary<Activated<Activation::silu>>>("silu"),
     pointwise_kernel<float_unary<Mish>>("mish"),
     pointwise_kernel<float_unary<Softplus, softplus_params>>("softplus"),
     pointwise_kernel<float_unary<LogSigmoid>>("log_sigmoid"),
     pointwise_kernel<number_unary<Hardtanh, hardtanh_params>>("hardtanh"),
-    pointwise_kernel<float_unary<Activated<Activation::hardsigmoid>>>("hardsigmoid"),
-    pointwise_kernel<float_unary<Activated<Activation::hardswish>>>("hardswish"),
     pointwise_kernel<float_unary<Hardshrink, shrink_params>>("hardshrink"),
     pointwise_kernel<float_unary<Softshrink, shrink_params>>("softshrink"),
     pointwise_kernel<number_unary<Threshold, threshold_params>>("threshold"),
     pointwise_kernel<float_unary<Logit, logit_params>>("logit"),
 };
+constexpr auto kKernels = with_activations(kOthers, []<Activation activation> {
+  return pointwise_kernel<kActivated<activation>>(to_string(activation));
+});
 
 }  // namespace
 

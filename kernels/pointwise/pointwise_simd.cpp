@@ -396,6 +396,7 @@ constexpr PointwiseSimd kPointwiseSimd = {.activations =
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "kernels/pointwise/activation_rows.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -477,17 +478,11 @@ constexpr KernelDef row(std::string_view op, Status (*prepare)(PrepareContext&),
           .in_programs = true};
 }
 
-constexpr KernelDef kKernels[] = {
+constexpr KernelDef kOthers[] = {
     row("cast", prepare_cast, casts),
     row("exp", prepare_simd<&PointwiseSimd::exp>),
-    row("sigmoid", prepare_activation<Activation::sigmoid>),
-    row("silu", prepare_activation<Activation::silu>),
-    row("tanh", prepare_activation<Activation::tanh>),
     row("erf", prepare_simd<&PointwiseSimd::erf>),
     row("gelu", prepare_gelu),
-    row("hardsigmoid", prepare_activation<Activation::hardsigmoid>),
-    row("hardswish", prepare_activation<Activation::hardswish>),
-    row("relu", prepare_activation<Activation::relu>),
     row("leaky_relu", prepare_simd<&PointwiseSimd::leaky_relu, leaky_relu_params>),
     row("elu", prepare_simd<&PointwiseSimd::elu, elu_params>),
     row("mish", prepare_simd<&PointwiseSimd::mish>),
@@ -523,6 +518,9 @@ constexpr KernelDef kKernels[] = {
     row("clamp", prepare_clamp),
     row("where", prepare_simd<&PointwiseSimd::where>, chooses_f32),
 };
+constexpr auto kKernels = with_activations(kOthers, []<Activation activation> {
+  return row(to_string(activation), prepare_activation<activation>);
+});
 
 }  // namespace
 

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/pointwise/activation.h"
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/pointwise/pointwise_simd.h"
 #include "kernels/pointwise/special_functions.h"
@@ -213,7 +212,6 @@ constexpr KernelDef kKernels[] = {
     pointwise_kernel<float_unary<Atan>>("atan"),
     pointwise_kernel<float_unary<Sinh>>("sinh"),
     pointwise_kernel<float_unary<Cosh>>("cosh"),
-    pointwise_kernel<float_unary<Activated<Activation::tanh>>>("tanh"),
     pointwise_kernel<float_unary<Asinh>>("asinh"),
     pointwise_kernel<float_unary<Acosh>>("acosh"),
     pointwise_kernel<float_unary<Atanh>>("atanh"),
@@ -222,7 +220,6 @@ constexpr KernelDef kKernels[] = {
     pointwise_kernel<float_unary<Erfinv>>("erfinv"),
     pointwise_kernel<float_unary<Lgamma>>("lgamma"),
     pointwise_kernel<float_unary<Digamma>>("digamma"),
-    pointwise_kernel<float_unary<Activated<Activation::sigmoid>>>("sigmoid"),
     pointwise_kernel<float_unary<Sinc>>("sinc"),
     pointwise_kernel<float_unary<Floor>>("floor"),
     pointwise_kernel<float_unary<Ceil>>("ceil"),
