@@ -21,6 +21,7 @@
 #include "lib/model/header.h"
 #include "model_generated.h"
 #include "tests/must.h"
+#include "tests/unchecked_graph.h"
 
 namespace hg {
 namespace {
@@ -65,7 +66,10 @@ Model sample() {
   return std::move(model);
 }
 
-std::vector<std::byte> bytes_of(const Model& model) { return must(model.serialize()); }
+// Any damage of the graph reaches the reader.
+std::vector<std::byte> bytes_of(const Model& model) {
+  return unchecked_graph(must(model.serialize()));
+}
 
 TEST(ModelFile, ComesBackEqual) {
   const Model model = sample();
@@ -371,6 +375,23 @@ TEST(ModelFile, CutAnywhereItIsRefused) {
     Result<Model> cut = Model::read(std::span(bytes).first(size));
     ASSERT_FALSE(cut.ok()) << size;
     EXPECT_EQ(to_string(cut.status().code()), "corrupt_model") << cut.status().message();
+  }
+}
+
+TEST(ModelFile, EveryFlippedBitOfTheGraphIsFound) {
+  const std::vector<std::byte> bytes = must(sample().serialize());
+  FileHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  for (uint64_t at = 0; at < header.graph_offset + header.graph_bytes; ++at) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::vector<std::byte> damaged = bytes;
+      damaged[at] ^= std::byte{1} << bit;
+      const Status status = Model::read(damaged).status();
+      ASSERT_FALSE(status.ok()) << "bit " << bit << " of byte " << at;
+      if (at < header.graph_offset + 8) continue;  // the header, and the identifier of the graph
+      EXPECT_EQ(status.message().find("the graph section is damaged: the checksum of its "), 0u)
+          << status.message();
+    }
   }
 }
 

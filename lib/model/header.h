@@ -20,7 +20,8 @@ struct FileHeader {
   uint32_t header_bytes;               // 64
   uint64_t graph_offset, graph_bytes;  // the flatbuffer
   uint64_t data_offset, data_bytes;    // the weights; data_offset + data_bytes is the file's size
-  uint64_t reserved[2];                // 0
+  uint32_t graph_crc32c;               // of the flatbuffer; 0: unknown, in files before 0.2
+  uint32_t reserved[3];                // 0
 };
 static_assert(sizeof(FileHeader) == 64);
 

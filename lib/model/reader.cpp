@@ -14,6 +14,7 @@
 #include "lib/graph/lacks.h"
 #include "lib/model/attachments.h"
 #include "lib/model/blobs.h"
+#include "lib/model/crc32c.h"
 #include "lib/model/header.h"
 
 namespace hg {
@@ -45,6 +46,10 @@ class Reader {
     const size_t size = header_.graph_bytes;
     if (size < 8 || !file::ModelBufferHasIdentifier(bytes))
       return corrupt_model("the graph section does not start with the identifier HGM1");
+    const uint32_t checksum = header_.graph_crc32c == 0 ? 0 : crc32c(bytes, size);
+    if (checksum != header_.graph_crc32c)
+      return corrupt_model("the graph section is damaged: the checksum of its ", uint64_t{size},
+                           " bytes is ", checksum, ", the file says ", header_.graph_crc32c);
     const size_t tables = size / kLeastTableBytes + 16;
     flatbuffers::Verifier verifier(bytes, size, kMaxNesting,
                                    static_cast<flatbuffers::uoffset_t>(tables));
@@ -100,7 +105,7 @@ class Reader {
                        header_.data_offset >= header_.graph_offset + header_.graph_bytes &&
                        header_.data_offset % kBlobAlignment == 0 &&
                        header_.data_offset + header_.data_bytes == size &&
-                       header_.reserved[0] == 0 && header_.reserved[1] == 0;
+                       std::ranges::count(header_.reserved, 0u) == 3;
     if (!sound)
       return corrupt_model("the header does not fit the file of ", size,
                            " bytes; it may have been cut off");

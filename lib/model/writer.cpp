@@ -236,6 +236,7 @@ Status write_file(const Graph& graph, std::span<const std::pair<std::string, Gra
   header.graph_bytes = writer.buffer().GetSize();
   header.data_offset = align_blob(header.graph_offset + header.graph_bytes);
   header.data_bytes = writer.data_bytes();
+  header.graph_crc32c = crc32c(writer.buffer().GetBufferPointer(), header.graph_bytes);
   HG_TRY(sink(&header, sizeof header));
   HG_TRY(sink(writer.buffer().GetBufferPointer(), header.graph_bytes));
   HG_TRY(sink(kZeros, header.data_offset - header.graph_offset - header.graph_bytes));
