@@ -250,6 +250,9 @@ TEST(Generator, RefusesBeforeAnyRun) {
   refuses({{1}}, {.max_tokens = std::numeric_limits<int64_t>::max()}, "200 positions");
   refuses({Ids(201, 1)}, {.max_tokens = 0}, "200 positions");
   refuses({{1}}, {.sampler = {.temperature = -1}}, "temperature is -1");
+  refuses({{1}}, {.sampler = {.temperature = INFINITY}},
+          "temperature is inf, expected a finite number of at least 0");
+  refuses({{1}}, {.num_beams = 2, .length_penalty = NAN}, "nan, expected a finite number");
   refuses({{1}}, {.sampler = {.top_k = -1}}, "top_k is -1");
   refuses({{1}}, {.sampler = {.top_p = 0}}, "top_p is 0");
   refuses({{1}}, {.sampler = {.min_p = 1.5f}}, "min_p is 1.5");

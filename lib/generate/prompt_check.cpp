@@ -31,15 +31,15 @@ Status check_prompts(const DecoderSession& decoder, std::span<const std::vector<
            "generate: num_beams is ", options.num_beams, " and num_return_sequences ",
            options.num_return_sequences, ", expected 1 to 1024");
   HG_CHECK(options.num_beams == 1 || options.num_return_sequences <= options.num_beams,
-           "generate: num_return_sequences is ", options.num_return_sequences, ", but num_beams ",
-           options.num_beams);
+           "generate: num_return_sequences is ", options.num_return_sequences,
+           ", but num_beams is ", options.num_beams);
   HG_CHECK(options.num_beams == 1 || options.sampler.temperature == 0,
            "generate: a beam search does not sample; temperature is ",
            double{options.sampler.temperature});
   HG_CHECK(options.num_beams == 1 || !options.constraint,
            "generate: a beam search has no constraint");
   HG_CHECK(std::isfinite(options.length_penalty), "generate: length_penalty is ",
-           double{options.length_penalty});
+           double{options.length_penalty}, ", expected a finite number");
   const int64_t limit = decoder.position_limit();
   size_t longest = 0, shortest = std::numeric_limits<size_t>::max();
   for (size_t i = 0; i < prompts.size(); ++i) {

@@ -131,7 +131,8 @@ Result<Filtered> filtered(const SamplerOptions& options, std::span<const float> 
 
 Result<Sampler> Sampler::create(const SamplerOptions& options) {
   HG_CHECK(options.temperature >= 0 && std::isfinite(options.temperature),
-           "sampler: temperature is ", double{options.temperature}, ", expected at least 0");
+           "sampler: temperature is ", double{options.temperature},
+           ", expected a finite number of at least 0");
   HG_CHECK(options.top_k >= 0, "sampler: top_k is ", options.top_k, ", expected at least 0");
   HG_CHECK(options.top_p > 0 && options.top_p <= 1, "sampler: top_p is ", double{options.top_p},
            ", expected more than 0 and at most 1");
@@ -139,7 +140,7 @@ Result<Sampler> Sampler::create(const SamplerOptions& options) {
            ", expected 0 to 1");
   HG_CHECK(options.repetition_penalty > 0 && std::isfinite(options.repetition_penalty),
            "sampler: repetition_penalty is ", double{options.repetition_penalty},
-           ", expected more than 0");
+           ", expected a finite number above 0");
   return Sampler(options);
 }
 

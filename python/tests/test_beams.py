@@ -103,9 +103,9 @@ def test_refusals(decoder):
     generator = hg.Generator(decoder[1])
     for options, message in [
         ({"num_beams": 0}, "expected 1 to 1024"),
-        ({"num_beams": 2, "num_return_sequences": 3}, "num_return_sequences is 3, but num_beams 2"),
+        ({"num_beams": 2, "num_return_sequences": 3}, "num_return_sequences is 3, but num_beams is 2"),
         ({"num_beams": 2, "temperature": 1.0}, "a beam search does not sample"),
-        ({"num_beams": 2, "length_penalty": float("inf")}, "length_penalty is inf"),
+        ({"num_beams": 2, "length_penalty": float("inf")}, "length_penalty is inf, expected a finite number"),
         ({"num_beams": 2, "early_stopping": "perhaps"}, "early_stopping is True, False or 'never'"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -279,6 +279,11 @@ TEST_F(Programs, GenerateRefusals) {
   expect_refusal("hg-generate words.hgm --ids ''", 1,
                  "--ids has no ids; write them as in --ids 5,17,3");
   expect_refusal("hg-generate words.hgm --ids ,", 1, "--ids has no ids");
+  expect_refusal("hg-generate words.hgm --ids 1 --seed -1", 1,
+                 "--seed: -1 is not a whole number from 0 to 18446744073709551615");
+  expect_refusal("hg-generate words.hgm --ids 1 --top-k 2147483648", 1,
+                 "--top-k: 2147483648 is not a whole number from -2147483648 to 2147483647");
+  expect_refusal("hg-generate words.hgm --ids 1 --top-p most", 1, "--top-p: most is not a number");
   expect_refusal("hg-generate words.hgm --ids 1,x", 1, "--ids: 'x' is not a token id");
   expect_refusal("hg-generate words.hgm --ids 1,-1", 1, "'-1' is not a token id");
   expect_refusal("hg-generate words.hgm --ids 1,", 1, "--ids: '' is not a token id");

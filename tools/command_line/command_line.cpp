@@ -5,7 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
+#include <limits>
 #include <sstream>
+#include <type_traits>
 #include <utility>
 
 namespace hg::tools {
@@ -23,6 +25,18 @@ template <class T>
 constexpr bool is_vector = false;
 template <class T>
 constexpr bool is_vector<std::vector<T>> = true;
+
+// Why a word is not a T; empty if it is one. CLI11 reads -1 as the largest unsigned number.
+template <class T>
+std::string not_a_number(const std::string& word) {
+  T value{};
+  if (CLI::detail::lexical_cast(word, value) && !(std::is_unsigned_v<T> && word[0] == '-'))
+    return {};
+  if constexpr (std::is_floating_point_v<T>) return str_cat(word, " is not a number");
+  using Limits = std::numeric_limits<T>;
+  return str_cat(word, " is not a whole number from ", std::to_string(Limits::min()), " to ",
+                 std::to_string(Limits::max()));
+}
 
 }  // namespace
 
@@ -102,6 +116,7 @@ template <class T>
 CommandLine::Option CommandLine::add(const std::string& names, T& value, const std::string& about) {
   CLI::Option* const option = parser_->app.add_option(names, value, about);
   if constexpr (is_vector<T>) option->allow_extra_args(false);
+  if constexpr (std::is_arithmetic_v<T>) option->check(CLI::Validator(not_a_number<T>, ""));
   return Option(option);
 }
 

@@ -28,7 +28,7 @@ struct SamplerOptions {
 class Sampler {
  public:
   // Fails with invalid_argument unless temperature >= 0, top_k >= 0, 0 < top_p <= 1,
-  // 0 <= min_p <= 1, repetition_penalty > 0.
+  // 0 <= min_p <= 1, repetition_penalty > 0. Infinite and NaN options fail too.
   static Result<Sampler> create(const SamplerOptions& options);
 
   // Chooses a token. `history` holds the ids of the prompt and of the tokens so far, for the
