@@ -67,7 +67,7 @@ def _llm(options):
     from . import llm
 
     model = llm.convert(options.model, options.out or os.path.basename(os.path.abspath(options.model)) + ".hgm", bits=options.bits,
-                        group=options.group, max_context=options.max_context, check=not options.no_check)  # fmt: skip
+                        group=options.group, max_context=options.max_context, text_only=options.text_only, check=not options.no_check)  # fmt: skip
     for warning in model.report.warnings:
         _say(f"hologram: {warning}")
 
@@ -260,6 +260,7 @@ def _parser():
     c.add_argument("--bits", type=int, choices=[8, 4], help="quantize the weights")
     c.add_argument("--group", type=int, default=32, help="weights that share a scale, with --bits")
     c.add_argument("--max-context", type=int, help="limit of prompt and answer together, in tokens")
+    c.add_argument("--text-only", action="store_true", help="leave out what the model needs for images")
     c.add_argument("--no-check", action="store_true", help="do not compare the file with the model")
     c = add("run", _run, "runs a model on .npy files")
     c.add_argument("--input", action="append", help="[NAME=]FILE.npy")

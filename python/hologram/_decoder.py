@@ -8,7 +8,7 @@ import inspect
 import re
 from typing import NamedTuple
 
-from ._errors import UnsupportedError
+from ._errors import UnsupportedError, one_line
 from ._past import filled, find_pasts, kept_by
 
 BATCH, TIME, PAST = 3, 11, 17  # of the example; models rarely have these sizes
@@ -38,42 +38,43 @@ def part_of(torch, model, inputs, forward):
     return part
 
 
-def decoder_of(torch, model, embeds=None):
-    """The module of a decoder. ``embeds`` maps its inputs to embeddings of the ids. Its attributes: ``is_masked``; ``steps``: it reads one token at a time; ``one_row``: it takes
-    one prompt at a time; ``pasts``; ``without_past``: why it has none."""
+def decoder_of(torch, model, read=None):
+    """The module of a decoder. ``read`` maps its inputs to arguments of forward that replace the ids. Its attributes: ``is_masked``;
+    ``steps``: it reads one token at a time; ``one_row``: it takes one prompt at a time; ``pasts``; ``without_past``: why it has none."""
     accepted = inspect.signature(model.forward).parameters
     is_masked = "attention_mask" in accepted
     found, reason = find_pasts(torch, model, accepted)
     if found is not None and not is_masked and not found.has_states:
         found, reason = None, "its forward takes no attention_mask"
-    if found is not None and embeds is None and _sees_later_tokens(torch, model):
+    if found is not None and read is None and _sees_later_tokens(torch, model):
         if getattr(model.config, "is_decoder", True) is False:
             raise UnsupportedError("logits depend on later tokens: a model that generates text needs is_decoder=true in config.json")
         found, reason = None, "logits depend on later tokens"
     if found is not None and found.has_states:
         for rows in (2, 1):
-            made = _decoder(torch, model, accepted, is_masked, found, rows, embeds)
+            made = _decoder(torch, model, accepted, is_masked, found, rows, read)
             if reason := _wrong_step(torch, model, made, rows):
                 continue
             return made
         found, reason = None, f"it keeps states, and {reason}"
-    made = _decoder(torch, model, accepted, is_masked, found, BATCH, embeds)
+    made = _decoder(torch, model, accepted, is_masked, found, BATCH, read)
     made.without_past = "" if made.pasts else reason
     return made
 
 
-def _decoder(torch, model, accepted, is_masked, found, rows, embeds):
+def _decoder(torch, model, accepted, is_masked, found, rows, read):
     placed, pasts = "position_ids" in accepted, found.pasts if found else []
     steps = found is not None and found.has_states
     masks = is_masked or steps  # states begin where the mask begins
 
     def forward(given):
-        ids = {"input_ids": given["input_ids"]} if embeds is None else {"inputs_embeds": embeds(given)}
+        ids = {"input_ids": given["input_ids"]} if read is None else {}
         ids |= without_cache(model) if found is None else {"use_cache": True}
         if is_masked and not (steps and all(each.grows < 0 for each in pasts)):  # a token alone is never hidden
             ids["attention_mask"] = given["attention_mask"]
         if placed and masks:
             ids["position_ids"] = given["position_ids"]
+        ids |= {} if read is None else read(given)
         if found is not None:
             ids[found.argument] = filled(torch, found, model, _begun(torch, found, given))
         result = model(**ids, return_dict=True)
@@ -147,7 +148,7 @@ def _wrong_step(torch, model, decoder, rows):
                 if not torch.allclose(outputs["logits"][:, -1], whole[:, t], rtol=1e-3, atol=1e-3):
                     return f"step {t + 1} of {rows} {'row' if rows == 1 else 'rows'} differs from a run on all tokens"
     except Exception as error:  # a module may fail in any way
-        return f"a step fails ({type(error).__name__}: {error})"
+        return f"a step fails ({one_line(error)})"
     return ""
 
 
@@ -157,6 +158,12 @@ def without_cache(model):
     accepts = "use_cache" in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     return {"use_cache": False} if accepts else {}
 
+
+# What torch.export says, and what it means.
+_REFUSED = {
+    "data-dependent": "its Python code depends on values of tensors, such as the experts that a token chose",
+    "Couldn't swap": "its forward converts its own weights, as some routers of experts do",
+}
 
 # -- The program -----------------------------------------------------------------------------------
 
@@ -170,6 +177,9 @@ def export(torch, part, max_context=None):
     try:
         program = torch.export.export(part, args, dynamic_shapes=shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=True)
     except Exception as error:
+        for text, reason in _REFUSED.items():
+            if text in str(error):
+                raise UnsupportedError(f"torch.export cannot capture the model: {reason}") from error
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise UnsupportedError(f"torch.export cannot capture the model: {' '.join(lines[:3])}") from error
     unequal = _drop_inequalities(torch, program)
@@ -182,6 +192,30 @@ def export(torch, part, max_context=None):
         ranges[symbol] = type(ranges[symbol])(0, max_context if is_all else ranges[symbol].upper)
     pairs = [(_text(torch, a, names), _text(torch, b, names)) for a, b in unequal]
     return program, words, pairs
+
+
+def trace(torch, part, path):
+    """Writes a program of fixed sizes, whose Python code may read values of tensors. Returns options for hg-convert."""
+    import warnings
+
+    class Traced(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = part
+
+        def forward(self, *tensors):
+            return self.part({each.name: tensor for each, tensor in zip(part.inputs, tensors)})
+
+    draws = torch.Generator().manual_seed(0)
+    examples = tuple(torch.randn(each.example.shape, generator=draws) for each in part.inputs)
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the values that become constants; the check runs other ones
+            program = torch.jit.trace(Traced().eval(), examples, check_trace=False, strict=False)
+            torch.jit.save(program, path)
+    except Exception as error:
+        raise UnsupportedError(f"neither torch.export nor torch.jit.trace can capture the model: {one_line(error)}") from error
+    return [word for each in part.inputs for word in ("--input", f"{each.name}=f32[{','.join(map(str, each.example.shape))}]")]
 
 
 def _drop_inequalities(torch, program):

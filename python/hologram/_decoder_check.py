@@ -80,6 +80,7 @@ class Expected(NamedTuple):
     logits: list  # of the last position
     greedy: bool  # whether each run's ids are the most likely token of the run before
     source: object = None  # inputs of the encoder, by name
+    doubt: str = ""  # how the module contradicts itself, with a cache and without
 
 
 def expected_of(torch, module, decoder, pairs, limit):
@@ -117,16 +118,24 @@ def expected_of(torch, module, decoder, pairs, limit):
 
 def _drawn(module, draws, shape):
     """Random ids. No padding: some modules do not count it in the positions of later tokens, but do so with a cache."""
-    words, pad = int(module.get_input_embeddings().num_embeddings), getattr(module.config, "pad_token_id", None)
+    words, pad = min(int(each.num_embeddings) for each in _tables_of(module)), getattr(module.config, "pad_token_id", None)
     ids = draws.integers(0, words, shape)
     return ids if pad is None else np.where(ids == pad, (pad + 1) % words, ids)
+
+
+def _tables_of(module):
+    """The embeddings of ids: encoder and decoder may have one each."""
+    tables = [module.get_input_embeddings()]
+    if getattr(module.config, "is_encoder_decoder", False):
+        tables.append(getattr(module.get_decoder(), "embed_tokens", None))
+    return [each for each in tables if hasattr(each, "num_embeddings")] or tables[:1]
 
 
 def positions_of(mask):
     return np.maximum(mask.cumsum(1) - 1, 0)
 
 
-def _greedy(torch, module, words, limit, draws, source=None, prompt=None, pixels=None):
+def _greedy(torch, module, words, limit, draws, source=None, prompt=None, images=None):
     """64 tokens of the module's own generate()."""
     from transformers import GenerationConfig, GenerationMixin
 
@@ -139,8 +148,8 @@ def _greedy(torch, module, words, limit, draws, source=None, prompt=None, pixels
                               return_dict_in_generate=True)  # fmt: skip
     ids = torch.from_numpy(prompt)
     given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    if pixels is not None:
-        given["pixel_values"] = pixels
+    if images is not None:
+        given |= images
     elif source is not None:
         given = {"decoder_input_ids": ids, **{name: torch.from_numpy(array) for name, array in source.items()}}
     own = module.generation_config  # its defaults for generate(), such as stop ids
@@ -153,12 +162,28 @@ def _greedy(torch, module, words, limit, draws, source=None, prompt=None, pixels
     tokens = result.sequences[:, prompt.shape[1] :].numpy()
     given = [prompt, *(tokens[:, i : i + 1] for i in range(tokens.shape[1] - 1))]
     logits = [each.float().numpy() for each in result.logits]
-    return [Expected(given, [np.ones_like(each) for each in given], logits, True, source)]
+    doubt = "" if source is not None else _doubt(torch, module, result.sequences, logits)
+    return [Expected(given, [np.ones_like(each) for each in given], logits, True, source, doubt)]
+
+
+def _doubt(torch, module, ids, logits):
+    """Whether generate() contradicts a run on all tokens."""
+    try:
+        with torch.no_grad():
+            whole = module(input_ids=ids, attention_mask=torch.ones_like(ids), **without_cache(module), return_dict=True).logits
+    except Exception:  # a module may fail in any way
+        return ""
+    begin = ids.shape[1] - len(logits)
+    for step, each in enumerate(logits):
+        other = whole[:, begin + step - 1].float().numpy()
+        if not np.allclose(each, other, rtol=1e-3, atol=1e-3 * float(np.abs(each).max())):
+            return f"generate() of the module contradicts its run on all tokens from token {step + 1} on, by {float(np.abs(each - other).max()):.3g}"
+    return ""
 
 
 def expected_of_encoder(torch, module, source, limit):
     """The same of an encoder-decoder. Shorter texts are padded on the right."""
-    words = int(module.get_input_embeddings().num_embeddings)
+    words = min(int(each.num_embeddings) for each in _tables_of(module))
     draws = np.random.default_rng(0)
     known = [getattr(each, "decoder_start_token_id", None) for each in (module.generation_config, module.config)]
     start = next((each for each in known if each is not None), 0)
@@ -202,26 +227,27 @@ def expected_of_images(torch, module, images, limit):
         prompt, mask = prompts_with_image(images, lengths, draw)
         source = {"pixel_values": draws.normal(size=(len(lengths), *images.shape)).astype(np.float32)}
         pixels = torch.from_numpy(source["pixel_values"])
-        pixels = pixels if images.rank == 4 else pixels.unsqueeze(1)
         ids = [prompt, *(draw((len(lengths), time)) for time in (1, 1, 3))]
         masks, logits = [mask, *(np.ones_like(each) for each in ids[1:])], []
         for end in range(1, len(ids) + 1):  # all tokens each time, without a cache
-            seen = np.concatenate(masks[:end], 1)
+            read, seen = np.concatenate(ids[:end], 1), np.concatenate(masks[:end], 1)
             with torch.no_grad():
                 result = module(
-                    input_ids=torch.from_numpy(np.concatenate(ids[:end], 1)), attention_mask=torch.from_numpy(seen),
-                    position_ids=torch.from_numpy(positions_of(seen)), pixel_values=pixels, **without_cache(module), return_dict=True,
+                    input_ids=torch.from_numpy(read), attention_mask=torch.from_numpy(seen), position_ids=torch.from_numpy(positions_of(seen)),
+                    **images.arguments(torch, read, seen, pixels, prompt.shape[1]), **without_cache(module), return_dict=True,
                 )  # fmt: skip
             logits.append(result.logits[:, -1].float().numpy().copy())
         all_expected.append(Expected(ids, masks, logits, False, source))
         if len(lengths) == 1:
-            all_expected += _greedy(torch, module, words, limit, draws, source, prompt, pixels)
+            more = images.arguments(torch, prompt, mask, pixels, prompt.shape[1])
+            all_expected += _greedy(torch, module, words, limit, draws, source, prompt, more)
     return all_expected
 
 
 def compare_decoder(torch, model, all_expected):
     """Raises MismatchError. Returns the largest error of logits, relative to the largest logit of its run."""
     runner, worst = Runner(model), 0.0
+    doubt = "".join(f"; {each.doubt}" for each in all_expected if each.doubt)
     for expected in all_expected:
         runner.start(len(expected.ids[0]), expected.source)
         for run, (ids, mask, wanted) in enumerate(zip(expected.ids, expected.masks, expected.logits)):
@@ -232,14 +258,14 @@ def compare_decoder(torch, model, all_expected):
                 after = f"{run} greedy tokens" if expected.greedy else f"runs on {times} tokens"
                 raise MismatchError(
                     f"the logits differ from the module's by {found['largest_error']:.3g}, allowed are {found['allowed']:.3g}, "
-                    f"for {len(ids)} {'prompt' if len(ids) == 1 else 'prompts'} after {after}",
+                    f"for {len(ids)} {'prompt' if len(ids) == 1 else 'prompts'} after {after}{doubt}",
                     model.report,
                 )
             worst = max(worst, found["largest_error"] / max(float(np.abs(wanted).max()), 1e-3))
             for ours, theirs in zip(got, wanted) if expected.greedy else ():
                 gap = float(theirs.max() - theirs[ours.argmax()])
                 if gap > found["allowed"]:  # else both tokens are equally likely up to rounding
-                    message = f"greedy token {run + 1} is {ours.argmax()}, the module's is {theirs.argmax()}"
+                    message = f"greedy token {run + 1} is {ours.argmax()}, the module's is {theirs.argmax()}{doubt}"
                     raise MismatchError(message, model.report)
     return worst
 

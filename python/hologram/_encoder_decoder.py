@@ -24,14 +24,15 @@ def encoder_decoder_of(torch, model):
     is_masked = source.name == "input_ids" and "attention_mask" in accepted
     start = torch.ones(BATCH, 1, dtype=torch.long)
     with torch.no_grad():
-        caches = model(**{source.name: source.example}, decoder_input_ids=start, use_cache=True, return_dict=True).past_key_values
+        result = model(**{source.name: source.example}, decoder_input_ids=start, use_cache=True, return_dict=True)
+    caches = getattr(result, "past_key_values", None)
     if not hasattr(caches, "cross_attention_cache"):
         raise UnsupportedError("the model keeps no keys and values of its cross attention")
     cross_kind = type(caches.cross_attention_cache)
     crosses = _tensors_of(caches.cross_attention_cache, "cross")
     layers = len(crosses) // 2
     pasts = [Past(key, (), tuple(tensor.shape), 2, None) for key, tensor in _tensors_of(caches.self_attention_cache).items()]
-    config = model.get_decoder().config
+    config = getattr(model.get_decoder(), "config", model.config)
 
     def encode(given):
         start = given[source.name].new_zeros((given[source.name].shape[0], 1)).long()

@@ -42,3 +42,9 @@ class MismatchError(HologramError, ValueError):
     def __init__(self, message="", report=None):
         super().__init__(message)
         self.report = report
+
+
+def one_line(error):
+    """The kind and the first line of an exception of other code."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

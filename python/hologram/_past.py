@@ -7,6 +7,8 @@ No architecture is named here: runs of the module show which tensors it keeps an
 import copy
 from typing import NamedTuple
 
+from ._errors import one_line
+
 
 class Past(NamedTuple):
     """A tensor that the module keeps."""
@@ -87,7 +89,7 @@ def find_pasts(torch, model, accepted):
             found |= {place: tensor for place, tensor in own.items() if before_all.get(place) is not tensor}
             runs.append((kept, found))
     except Exception as error:  # a module may fail in any way here; then forward runs without a cache
-        return None, f"its cache cannot be observed ({type(error).__name__}: {error})"
+        return None, f"its cache cannot be observed ({one_line(error)})"
     finally:
         for place in _module_tensors(torch, model):
             set_at(model, place, before_all.get(place))

@@ -16,10 +16,10 @@ from functools import partial
 from typing import NamedTuple
 
 from ._convert import Report, _run
-from ._decoder import decoder_of, export
+from ._decoder import decoder_of, export, trace
 from ._decoder_check import compare_decoder, expected_of, expected_of_encoder, expected_of_images
 from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder
-from ._errors import HologramError, NotFoundError, UnsupportedError
+from ._errors import HologramError, MismatchError, NotFoundError, UnsupportedError, one_line
 from ._images import image_decoder_of, images_of, reads_images
 from ._low_bits import widened
 from ._model import Library, load, path_of, refuse_overwriting
@@ -33,11 +33,12 @@ _FILES = (
 )  # fmt: skip
 
 
-def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_context=None, check=True):
+def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_context=None, text_only=False, check=True):
     """Converts a folder with config, safetensors and tokenizer, or a model in memory, and writes ``path``.
 
     ``bits`` (8 or 4) quantizes the weights, with a scale per ``group`` of inputs. ``max_context`` limits prompt and answer
-    together. ``tokenizer`` is an optional tokenizer for a model in memory. Returns the Model; ``model.report`` has the check.
+    together. ``text_only`` leaves out what a model needs for images. ``tokenizer`` is an optional tokenizer for a model in memory.
+    Returns the Model; ``model.report`` has the check.
 
     Before the file is written, logits and 64 greedy tokens are compared with the module, in float32; a difference raises
     MismatchError. A model whose cache does not only grow recomputes all tokens at each step; ``report.warnings`` says so.
@@ -52,20 +53,13 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
     if isinstance(folder_or_model, (str, os.PathLike)) and os.path.isdir(folder_or_model):
         refuse_overwriting(path, [file.path for file in os.scandir(folder_or_model) if not file.name.endswith(".hgm")])
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path)), prefix=".hologram-") as work:
-        captured = _capture(torch, transformers, folder_or_model, tokenizer, max_context, check, work)
+        captured = _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_only, check, work)
         _release_memory()  # of a folder's module
-        models, details = {}, {}
-        for entry, words in captured.programs.items():
-            source, target = os.path.join(work, f"{entry}.pt2"), os.path.join(work, f"{entry}.hgm")
-            details = _run(source, target, ["--no-check", *words])
-            _release_memory()
-            os.remove(source)
-            models[entry] = load(target)
-        report = Report(details, unchecked="" if check else "check=False")
-        report.warnings += captured.warnings
+        try:
+            models, report = _converted(torch, captured, check, work)
+        except HologramError as error:
+            raise _named(error, captured.kind)
         model = _one_file(models, report)
-        if check:
-            report.logits_error = compare_decoder(torch, model, captured.expected)
         if bits is not None:
             model = _one_file({name: quantize(each, bits=bits, group=group) for name, each in models.items()}, report)
         model.attachments = captured.files
@@ -73,6 +67,22 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
     model = load(path)
     model.report = report
     return model
+
+
+def _converted(torch, captured, check, work):
+    """(the Models by the names of their entries, the report)."""
+    models, details = {}, {}
+    for entry, (file, *words) in captured.programs.items():
+        source, target = os.path.join(work, file), os.path.join(work, f"{entry}.hgm")
+        details = _run(source, target, ["--no-check", *words])
+        _release_memory()
+        os.remove(source)
+        models[entry] = load(target)
+    report = Report(details, unchecked="" if check else "check=False")
+    report.warnings += captured.warnings
+    if check:
+        report.logits_error = compare_decoder(torch, _one_file(models, report), captured.expected)
+    return models, report
 
 
 def _one_file(models, report):
@@ -111,12 +121,7 @@ def _loaded(torch, transformers, folder, check):
         raise NotFoundError(f"{folder}: the folder has no config.json")
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-        kind = transformers.AutoModelForCausalLM
-        if config.is_encoder_decoder:
-            speaks = config.model_type in transformers.models.auto.modeling_auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES
-            kind = transformers.AutoModelForSpeechSeq2Seq if speaks else transformers.AutoModelForSeq2SeqLM
-        elif type(config) in transformers.AutoModelForImageTextToText._model_mapping and type(config) not in kind._model_mapping:
-            kind = transformers.AutoModelForImageTextToText
+        kind = _kind_of(transformers, folder, config)
         settings = settings_of(config)
         if settings is not None:
             return load_quantized(torch, kind, config, folder, settings, check)
@@ -127,6 +132,19 @@ def _loaded(torch, transformers, folder, check):
         raise
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise UnsupportedError(f"{folder}: transformers cannot load the model: {error}") from error
+
+
+def _kind_of(transformers, folder, config):
+    """The class that loads a folder: that of the architecture which its configuration names, if several do."""
+    names = ["AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", "AutoModelForImageTextToText", "AutoModelForMultimodalLM"]
+    if config.is_encoder_decoder:
+        names.append(names.pop(0))
+    kinds = [getattr(transformers, name) for name in names if hasattr(transformers, name)]
+    kinds = [kind for kind in kinds if type(config) in kind._model_mapping]
+    if not kinds:
+        raise UnsupportedError(f"{folder}: {config.model_type} is no model of transformers that generates text")
+    named = getattr(config, "architectures", None) or ()
+    return next((kind for kind in kinds if kind._model_mapping[type(config)].__name__ in named), kinds[0])
 
 
 def _positions(module, max_context):
@@ -194,13 +212,14 @@ def _take_chat_template(files):
 class _Captured(NamedTuple):
     """What remains of a module once its program is written."""
 
-    programs: dict  # options of hg-convert for each program; `encode` and `decode`, or `model`
+    kind: str  # of the model
+    programs: dict  # the file and the options of hg-convert for each program; `encode` and `decode`, or `model`
     files: dict
     warnings: list
     expected: list
 
 
-def _capture(torch, transformers, folder_or_model, tokenizer, max_context, check, work):
+def _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_only, check, work):
     folder = path_of(folder_or_model) if isinstance(folder_or_model, (str, os.PathLike)) else None
     if folder is not None and tokenizer is not None:
         raise TypeError("a folder has its own tokenizer; pass tokenizer with a model in memory")
@@ -213,36 +232,49 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, check
     was_training = module.training
     try:
         module.eval()
-        if is_encoder_decoder(module):
-            encoder, decoder = encoder_decoder_of(torch, module)
-            programs = {
-                "encode": _exported(torch, encoder, None, work, "encode"),
-                "decode": _exported(torch, decoder, max_context, work, "decode"),
-            }
-            expect = partial(expected_of_encoder, torch, module, encoder.inputs[0], limit)
-        elif reads_images(module):
-            images = images_of(torch, module)
-            encoder, decoder = image_decoder_of(torch, module, images)
-            programs = {
-                "encode": _exported(torch, encoder, None, work, "encode"),
-                "decode": _exported(torch, decoder, max_context, work, "decode"),
-            }
-            expect = partial(expected_of_images, torch, module, images, limit)
-        else:
-            decoder = decoder_of(torch, module)
-            if decoder.without_past:
-                warnings.append(f"each step recomputes all tokens, since {decoder.without_past}")
-            if decoder.one_row:
-                warnings.append("the model takes one prompt at a time, since its steps on several differ from runs on all tokens")
-            programs = {"model": _exported(torch, decoder, max_context, work, "model")}
-            expect = partial(expected_of, torch, module, decoder, programs["model"].pairs, limit)
+        programs, expect = _programs_of(torch, module, max_context, limit, text_only, warnings, work)
         expected = []
         if check:
             with widened(torch, module):
                 expected = expect()
+    except (HologramError, MemoryError) as error:
+        raise _named(error, module.config.model_type)
+    except Exception as error:  # a module may fail in any way
+        raise UnsupportedError(f"{module.config.model_type}: the module fails with {one_line(error)}") from error
     finally:
         module.train(was_training)
-    return _Captured({name: each.words for name, each in programs.items()}, files, warnings, expected)
+    return _Captured(module.config.model_type, {name: each.words for name, each in programs.items()}, files, warnings, expected)
+
+
+def _named(error, kind):
+    """The exception with the type of the model before its message."""
+    if isinstance(error, (UnsupportedError, MismatchError)):
+        error.args = (f"{kind}: {error}",)
+    return error
+
+
+def _programs_of(torch, module, max_context, limit, text_only, warnings, work):
+    """(programs by the names of their entries, a function that makes the expected results)."""
+    if is_encoder_decoder(module):
+        encoder, decoder = encoder_decoder_of(torch, module)
+        expect = partial(expected_of_encoder, torch, module, encoder.inputs[0], limit)
+    elif reads_images(module) and not text_only:
+        try:
+            images = images_of(torch, module)
+            encoder, decoder = image_decoder_of(torch, module, images, limit)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{error}; with text_only=True or --text-only, the file reads only text") from error
+        expect = partial(expected_of_images, torch, module, images, limit)
+    else:
+        decoder = decoder_of(torch, module)
+        if decoder.without_past:
+            warnings.append(f"each step recomputes all tokens, since {decoder.without_past}")
+        if decoder.one_row:
+            warnings.append("the model takes one prompt at a time, since its steps on several differ from runs on all tokens")
+        programs = {"model": _exported(torch, decoder, max_context, work, "model")}
+        return programs, partial(expected_of, torch, module, decoder, programs["model"].pairs, limit)
+    programs = {"encode": _exported(torch, encoder, None, work, "encode"), "decode": _exported(torch, decoder, max_context, work, "decode")}
+    return programs, expect
 
 
 class _Exported(NamedTuple):
@@ -251,6 +283,11 @@ class _Exported(NamedTuple):
 
 
 def _exported(torch, part, max_context, work, name):
-    program, words, pairs = export(torch, part, max_context)
-    torch.export.save(program, os.path.join(work, f"{name}.pt2"))
-    return _Exported(words, pairs)
+    try:
+        program, words, pairs = export(torch, part, max_context)
+        torch.export.save(program, os.path.join(work, f"{name}.pt2"))
+        return _Exported([f"{name}.pt2", *words], pairs)
+    except UnsupportedError:
+        if any(each.sizes for each in part.inputs):
+            raise
+        return _Exported([f"{name}.pt", *trace(torch, part, os.path.join(work, f"{name}.pt"))], [])

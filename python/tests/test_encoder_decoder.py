@@ -152,6 +152,64 @@ def test_images_are_read_in_the_place_of_their_tokens(tmp_path):
     assert generator.generate(texts[1], encoder_inputs=pixels[:1], max_tokens=48).ids == wanted[0]  # a prompt without an image
 
 
+def with_types(kind):
+    """A model whose token_type_ids tell which tokens see later ones: those of an image (Gemma 3), or of the prompt (PaliGemma)."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_hidden_layers": 2}
+    vision = transformers.SiglipVisionConfig(**sizes, image_size=16, patch_size=8, projection_dim=32, vision_use_head=False)
+    sizes |= {"vocab_size": WORDS, "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 800, "pad_token_id": 0}
+    if kind == "gemma3":
+        text = transformers.Gemma3TextConfig(**sizes, sliding_window=12, layer_types=["sliding_attention", "full_attention"])
+        config = transformers.Gemma3Config(vision_config=vision, text_config=text, image_token_id=IMAGE, mm_tokens_per_image=FEATURES)
+        model = transformers.Gemma3ForConditionalGeneration(config).eval()
+    else:
+        config = transformers.PaliGemmaConfig(vision_config=vision, text_config=transformers.GemmaConfig(**sizes), image_token_id=IMAGE, projection_dim=32)
+        model = transformers.PaliGemmaForConditionalGeneration(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0, 0.3)
+    model.generation_config = transformers.GenerationConfig()
+    return model
+
+
+@pytest.mark.parametrize("kind", ["gemma3", "paligemma"])
+def test_tokens_of_images_see_each_other(tmp_path, kind):
+    if not hasattr(transformers, "Gemma3ForConditionalGeneration"):
+        pytest.skip("this version of transformers has no Gemma 3")
+    model = with_types(kind)
+    hg.llm.convert(model, tmp_path / "m.hgm")
+    generator = hg.Generator(hg.load(tmp_path / "m.hgm"))
+    draws = np.random.default_rng(5)
+    texts = [draws.integers(3, IMAGE, count).tolist() for count in (1, 7, 40, 600)]
+    prompts = [text[: len(text) // 2] + [IMAGE] * FEATURES + text[len(text) // 2 :] for text in texts]
+    config = transformers.GenerationConfig(do_sample=False, max_new_tokens=32, pad_token_id=0)
+    for group in [[prompt] for prompt in prompts] + [prompts[:3]]:
+        longest = max(map(len, group))
+        ids = torch.tensor([[0] * (longest - len(each)) + each for each in group])
+        mask = torch.tensor([[0] * (longest - len(each)) + [1] * len(each) for each in group])
+        types = (ids == IMAGE).long() if kind == "gemma3" else torch.zeros_like(ids)
+        pixels = draws.normal(size=(len(group), 3, 16, 16)).astype(np.float32)
+        with torch.no_grad():
+            wanted = model.generate(input_ids=ids, attention_mask=mask, token_type_ids=types, pixel_values=torch.from_numpy(pixels), generation_config=config)
+        got = generator.generate(group, encoder_inputs=pixels, max_tokens=32)
+        assert [each.ids for each in (got if isinstance(got, list) else [got])] == wanted[:, longest:].tolist()
+
+
+def test_a_model_whose_images_are_rejected_reads_text(tmp_path):
+    if not hasattr(transformers, "LlavaNextForConditionalGeneration"):
+        pytest.skip("this version of transformers has no LLaVA-NeXT")
+    torch.manual_seed(0)
+    parts = llava().config
+    model = transformers.LlavaNextForConditionalGeneration(transformers.LlavaNextConfig(vision_config=parts.vision_config, text_config=parts.text_config, image_token_id=IMAGE)).eval()
+    with pytest.raises(hg.UnsupportedError, match="^llava_next: its images have any size, which image_sizes tells; .* --text-only, the file reads only text"):
+        hg.llm.convert(model, tmp_path / "m.hgm")
+    generator = hg.Generator(hg.llm.convert(model, tmp_path / "m.hgm", text_only=True))
+    with torch.no_grad():
+        wanted = model.generate(input_ids=torch.tensor([[5, 7, 11]]), do_sample=False, max_new_tokens=20, pad_token_id=0)[0, 3:].tolist()
+    assert generator.generate([5, 7, 11], max_tokens=20).ids == wanted
+
+
 def test_a_folder_is_loaded_and_quantized(tmp_path):
     model = small("BartForConditionalGeneration")
     model.save_pretrained(tmp_path / "bart")

@@ -3,12 +3,14 @@
 """Language models of transformers with small random weights: hg-generate on the converted file gives the greedy tokens of generate().
 
 For each architecture, 64 tokens are compared for prompts of 1, 7 and 40 tokens, alone and three together with padding on
-the left. Encoders read these prompts, padded on the right, or random features. The architectures are those of CASES, the
-model types given as arguments, or with --all every causal model and encoder-decoder that this version of transformers has.
+the left. Encoders read these prompts, padded on the right, or random features. TYPE:images is a whole model with an image in
+each prompt, and TYPE:text the same model converted with text_only. The architectures are those of CASES, the model types given
+as arguments, or with --all every one that this version of transformers has.
 Prints a row per architecture; fails if one of CASES fails."""
 
 import argparse
 import copy
+import inspect
 import json
 import multiprocessing
 import os
@@ -17,20 +19,9 @@ import sys
 import tempfile
 import time
 
-LENGTHS, STEPS, WORDS, START = (1, 7, 40), 64, 211, 3  # START: the id that begins answers of encoder-decoders
+from decoder_models import WORDS, model_of
 
-# Sizes for configurations that have these fields.
-SMALL = {
-    "vocab_size": WORDS, "hidden_size": 32, "n_embd": 32, "d_model": 32, "num_hidden_layers": 3, "n_layer": 3, "n_layers": 3,
-    "num_layers": 3, "num_attention_heads": 4, "n_head": 4, "n_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48,
-    "ffn_dim": 48, "ffn_hidden_size": 48, "n_inner": 48, "head_dim": 8, "max_position_embeddings": 160, "n_positions": 160,
-    "n_ctx": 160, "max_seq_len": 160, "sliding_window": 16, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
-    "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
-    "shared_expert_intermediate_size": 24, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1,
-    "q_lora_rank": 16, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8,
-    "num_kv_shared_layers": 1, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": WORDS, "laurel_rank": 8,
-    "global_head_dim": 8, "num_global_key_value_heads": 2, "word_embed_proj_dim": 32, "lm_head_num_layers": 1, "initializer_range": 0.3, "init_std": 0.3,
-}  # fmt: skip
+LENGTHS, STEPS, START = (1, 7, 40), 64, 3  # START: the id that begins answers of encoder-decoders
 
 ENCODER = {
     "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 48,
@@ -38,6 +29,8 @@ ENCODER = {
 }  # fmt: skip
 
 MLA = {"head_dim": 4, "num_key_value_heads": 4}
+
+MROPE = {"text_config": {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}}}
 
 # Model types, and what else their configurations need.
 CASES = {
@@ -66,39 +59,14 @@ CASES = {
                      "roberta-prelayernorm", "roc_bert", "roformer", "xlm-roberta-xl", "bert-generation"), {"is_decoder": True}),
     "umt5": {}, "zaya": {"num_experts_per_tok": 1}, "qwen2_audio": {}, "voxtral": {}, "granite_speech": {}, "glmasr": {}, "xmod": {"is_decoder": True, "default_language": "en_XX"}, "longt5": {}, "pegasus_x": {}, "mvp": {}, "blenderbot-small": {}, "bigbird_pegasus": {},
     "t5": {"d_kv": 8, "d_ff": 48, "num_heads": 4}, "mt5": {"d_kv": 8, "d_ff": 48, "num_heads": 4}, "bart": ENCODER, "mbart": ENCODER, "marian": {**ENCODER, "decoder_start_token_id": 0},
+    "llava:images": {}, "llava:text": {}, "gemma3:images": {}, "gemma3:text": {}, "paligemma:images": {}, "idefics3:images": {}, "smolvlm:images": {},
+    "internvl:images": {}, "idefics2:images": {}, "vipllava:images": {"vision_feature_layers": [-1, -2]}, "mllama:text": {}, "qwen2_vl:text": MROPE, "qwen2_5_vl:text": MROPE, "qwen3_vl:text": {},
     "pegasus": ENCODER, "m2m_100": ENCODER, "blenderbot": ENCODER,
     "whisper": {**ENCODER, "max_source_positions": 20, "max_target_positions": 160, "num_mel_bins": 8, "decoder_start_token_id": 3},
 }  # fmt: skip
 
 
-def model_of(name, seed=0):
-    import torch
-    import transformers
-
-    base = transformers.AutoConfig.for_model(name)
-    text = base.get_text_config(decoder=True)
-    aliases = getattr(type(text), "attribute_map", {})
-    given = {key: value for key, value in SMALL.items() if vars(text).get(aliases.get(key, key)) is not None}
-    if vars(text).get("layer_types"):
-        kinds = list(dict.fromkeys(text.layer_types))
-        count = max(3, len(kinds))
-        given |= {"layer_types": (kinds * count)[:count], "num_hidden_layers": count}
-    given.update(CASES.get(name, {}))
-    config = type(text)(**given)
-    torch.manual_seed(seed)
-    kinds = transformers.AutoModelForCausalLM, transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForSpeechSeq2Seq
-    if config.is_encoder_decoder:
-        kinds = kinds[1:]
-    kind = next(kind for kind in kinds if type(config) in kind._model_mapping)
-    model = kind.from_config(config, dtype=torch.float32).eval()
-    with torch.no_grad():  # so that tokens differ from each other
-        for parameter in model.parameters():
-            if parameter.dim() > 1 and float(parameter.std()) < 0.1:
-                parameter.normal_(0, 0.15)
-    return model
-
-
-def wanted_of(model, prompts):
+def wanted_of(model, prompts, images=None):
     """`prompts`: ids of each, or an array of features."""
     import torch
     from transformers import GenerationConfig, GenerationMixin
@@ -116,13 +84,35 @@ def wanted_of(model, prompts):
         given = {"input_ids": torch.tensor(rows), "attention_mask": torch.tensor(masks)}
     if model.config.is_encoder_decoder:
         given["decoder_input_ids"] = torch.full((len(prompts), 1), START)
+    if images is not None:
+        given |= arguments_of(model, given["input_ids"], torch.from_numpy(images))
     with torch.no_grad():
         return GenerationMixin.generate(model, **given, generation_config=config)[:, begin:].tolist()
 
 
-def got_of(generate, path, prompts):
+def image_token_of(model):
+    return next(value for name in ("image_token_id", "image_token_index") if (value := getattr(model.config, name, None)) is not None)
+
+
+def arguments_of(model, ids, images):
+    """The images as the processors of transformers pass them."""
+    accepted = inspect.signature(model.forward).parameters
+    given = {"pixel_values": images.unsqueeze(1) if "pixel_attention_mask" in accepted else images}
+    for name in ("token_type_ids", "mm_token_type_ids"):
+        if name in accepted:
+            # PaliGemma's are 0 in prompts and 1 in answers, those of other models 1 at images.
+            given[name] = (ids == image_token_of(model)).long() * (model.config.model_type != "paligemma")
+    return given
+
+
+def got_of(generate, path, prompts, images=None):
     import numpy as np
 
+    if images is not None:  # hg-generate begins all answers with the same ids
+        import hologram
+
+        made = hologram.Generator(path).generate(prompts, encoder_inputs=images, max_tokens=STEPS)
+        return [each.ids for each in (made if isinstance(made, list) else [made])]
     if isinstance(prompts, list):
         words = [word for each in prompts for word in ("--ids", ",".join(map(str, each)))]
     else:
@@ -142,12 +132,15 @@ def check(name, generate, folder):
     import hologram.llm
     from transformers import GenerationConfig
 
-    model = model_of(name)
+    model = model_of(name, CASES.get(name, {}))
     path = os.path.join(folder, "model.hgm")
     model.generation_config = GenerationConfig(decoder_start_token_id=START)  # no stop ids
-    made = hologram.llm.convert(model, path)
+    made = hologram.llm.convert(model, path, text_only=name.endswith(":text"))
     draws = np.random.default_rng(1)
-    prompts = [draws.integers(3, WORDS, length).tolist() for length in LENGTHS]
+    prompts = [draws.integers(3, WORDS if ":" not in name else WORDS - 50, length).tolist() for length in LENGTHS]
+    if name.endswith(":images"):
+        count = made.encode.outputs[0].shape[1]
+        prompts = [each[: len(each) // 2] + [image_token_of(model)] * count + each[len(each) // 2 :] for each in prompts]
     groups = [[each] for each in prompts] + [prompts]
     if any("one prompt at a time" in warning for warning in made.report.warnings):
         groups.pop()
@@ -160,8 +153,9 @@ def check(name, generate, folder):
         for part in model.modules():
             if hasattr(part, "conv1d_state"):
                 part.conv1d_state = None
-        wanted = [row for each in group for row in wanted_of(copy.deepcopy(model), [each])] if name in ("recurrent_gemma", "xlstm") else wanted_of(model, group)
-        got = got_of(generate, path, group)
+        images = draws.normal(size=(len(group), *made.encode.inputs[0].shape[1:])).astype(np.float32) if name.endswith(":images") else None
+        wanted = [row for each in group for row in wanted_of(copy.deepcopy(model), [each])] if name in ("recurrent_gemma", "xlstm") else wanted_of(model, group, images)
+        got = got_of(generate, path, group, images)
         for i, (a, b) in enumerate(zip(wanted, got)):
             if a != b:
                 at = next((k for k, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
@@ -226,7 +220,8 @@ def main():
     import hologram.llm  # noqa: F401
 
     known = kinds.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, kinds.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES, kinds.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES
-    names = args.types or list(dict.fromkeys(name for each in known for name in each) if args.all else CASES)
+    every = [name for each in known for name in each] + [f"{name}:{form}" for name in kinds.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES for form in ("images", "text")]
+    names = args.types or list(dict.fromkeys(every) if args.all else CASES)
     failed = []
     for name, ok, text in results_of(names, args.generate, args.jobs, args.timeout):
         print(f"| {name} | {'equal' if ok else 'FAILED'} | {' '.join(text.split())[:400]} |", flush=True)
