@@ -79,6 +79,8 @@ void gather_rows(const Rows& rows, std::byte* out) {
       std::memcpy(to, from, static_cast<size_t>(n) * sizeof(To));
     } else if (stride == 0) {
       std::fill_n(to, n, static_cast<To>(from[0]));
+    } else if (stride == 2) {  // parts of complex numbers; the compiler vectorizes this
+      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[2 * i]);
     } else {
       for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i * stride]);
     }

@@ -315,6 +315,34 @@ void to_i32(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
   });
 }
 
+#if HWY_TARGET == HWY_AVX3  // others have no instruction for it
+void to_i64(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
+  const hn::ScalableTag<int64_t> d;
+  const hn::ScalableTag<double> wide;
+  const hn::Rebind<float, decltype(d)> narrow;
+  constexpr auto kWide = static_cast<int64_t>(hn::MaxLanes(d));
+  const auto convert = [&](const float* from, int64_t* to) HWY_ATTR {
+    const auto a = hn::PromoteTo(wide, hn::LoadU(narrow, from));
+    const auto fits = hn::Lt(hn::Abs(a), hn::Set(wide, 0x1p63));
+    const auto whole = hn::ConvertTo(d, hn::IfThenElseZero(fits, a));
+    const auto smallest = hn::Set(d, std::numeric_limits<int64_t>::min());
+    hn::StoreU(hn::IfThenElse(hn::RebindMask(d, fits), whole, smallest), d, to);
+  };
+  const auto* from = static_cast<const float*>(x[0]);
+  auto* to = static_cast<int64_t*>(y);
+  int64_t i = 0;
+  for (; i + kWide <= n; i += kWide) convert(from + i, to + i);
+  if (i == n) return;
+  HWY_ALIGN float part[kWide] = {};
+  HWY_ALIGN int64_t result[kWide];
+  std::copy_n(from + i, n - i, part);
+  convert(part, result);
+  std::copy_n(result, n - i, to + i);
+}
+#else
+constexpr Block to_i64 = nullptr;
+#endif
+
 // x[1] where the bytes x[0] are not 0, else x[2].
 void where(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
   const D d;
@@ -382,6 +410,7 @@ constexpr PointwiseSimd kPointwiseSimd = {.activations =
                                           .to_bytes = to_bytes,
                                           .to_i32 = to_i32,
                                           .is_true = is_true,
+                                          .to_i64 = to_i64,
                                           .dequantize_u8 = dequantize<uint8_t>,
                                           .dequantize_i8 = dequantize<int8_t>,
                                           .quantize = quantize,
@@ -447,6 +476,7 @@ bool is_byte(DType dtype) { return dtype == DType::u8 || dtype == DType::i8; }
 bool casts(const PrepareContext& c) {
   const DType from = c.in(0).dtype, to = c.out(0).dtype;
   if (in_f32(c) && (to == DType::i32 || to == boolean)) return true;
+  if (in_f32(c) && to == DType::i64) return pointwise_simd_blocks().to_i64 != nullptr;
   return (is_byte(from) && to == f32) || (from == f32 && is_byte(to));
 }
 Status prepare_cast(PrepareContext& c) {
@@ -461,6 +491,8 @@ Status prepare_cast(PrepareContext& c) {
   switch (c.out(0).dtype) {
     case DType::i32:
       return prepare_simd<&PointwiseSimd::to_i32>(c);
+    case DType::i64:
+      return prepare_simd<&PointwiseSimd::to_i64>(c);
     case DType::bool_:
       return prepare_simd<&PointwiseSimd::is_true>(c);
     default:

@@ -16,6 +16,7 @@ struct PointwiseSimd {
   Block eq, ne, lt, le, gt, ge, clamp, where;
   Block nan_to_num;                                   // with the params below
   Block from_u8, from_i8, to_bytes, to_i32, is_true;  // cast
+  Block to_i64;                                       // likewise; may be null
   // Steps of programs that occur together: (x[0] - x[1]) * x[2] of bytes as floats, and
   // x[0] / x[1], rounded, plus x[2], limited as by hardtanh, as bytes.
   Block dequantize_u8, dequantize_i8, quantize;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running reductions along one dim, line by line.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
 
 #include "kernels/lines.h"
+#include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -44,6 +46,25 @@ Status prepare(PrepareContext& c) {
   return {};
 }
 
+// Lines of 16-bit floats that start at `at`, converted a piece at a time.
+template <bool product, int kCount, class T>
+void total_halves(int64_t length, const T* x, const int64_t (&at)[kCount], double (&total)[kCount],
+                  T* y) {
+  constexpr int64_t kPiece = 64;
+  float part[kCount][kPiece];
+  for (int64_t i = 0; i < length; i += kPiece) {
+    const int64_t n = std::min(kPiece, length - i);
+    for (int k = 0; k < kCount; ++k) half_table().widen(n, x + at[k] + i, part[k]);
+    for (int64_t j = 0; j < n; ++j)
+      for (int k = 0; k < kCount; ++k) {
+        const double value = part[k][j];
+        total[k] = product ? total[k] * value : total[k] + value;
+        part[k][j] = static_cast<float>(total[k]);
+      }
+    for (int k = 0; k < kCount; ++k) half_table().narrow(n, part[k], y + at[k] + i);
+  }
+}
+
 // Floats in double, integers in i64.
 template <bool product>
 void run_total(const RunContext& c) noexcept {
@@ -60,6 +81,9 @@ void run_total(const RunContext& c) noexcept {
       for (int k = 0; k < kCount; ++k) {
         total[k] = product ? 1 : 0;
         at[k] = lines.start(first + k);
+      }
+      if constexpr (kIsHalf<T>) {
+        if (lines.stride == 1) return total_halves<product>(lines.length, x, at, total, y);
       }
       for (int64_t i = 0; i < lines.length; ++i)
         for (int k = 0; k < kCount; ++k) {

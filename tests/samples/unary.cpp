@@ -48,6 +48,9 @@ std::vector<Sample> unary() {
                  {},
                  5e-6,
                  false});
+  s.push_back({"nan_to_num", {{f32, {4}, 0, 0, {kInfinity, -kInfinity, kNan, 1}}}});
+  s.back().attrs = {{"nan", 1.5}, {"posinf", 2.0}, {"neginf", -2.0}};
+  s.back().gradient = false;
   s.push_back({"expm1", {{f32, {7}, 0, 0, {-kInfinity, -90, -1e-6, 0, 1e-6, 0.5, kNan}}}});
   s.back().gradient = false;
   s.push_back({"exp", {{f32, {40, 1031}, -3, 3}}, {}, 2e-6, false});
