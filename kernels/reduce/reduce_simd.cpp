@@ -186,9 +186,11 @@ constexpr ReduceTable kTable = {.add_rows = add_rows,
                                 .add = join_rows<Join::add, float>,
                                 .multiply = join_rows<Join::multiply, float>,
                                 .add_squares = join_rows<Join::add_squares, float>,
+#if !defined(HG_SMALL)
                                 .add_doubles = join_rows<Join::add, double>,
                                 .multiply_doubles = join_rows<Join::multiply, double>,
                                 .add_double_squares = join_rows<Join::add_squares, double>,
+#endif
                                 .largest = extreme<true, float>,
                                 .smallest = extreme<false, float>,
                                 .largest_double = extreme<true, double>,

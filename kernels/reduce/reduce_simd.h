@@ -18,6 +18,7 @@ struct ReduceTable {
   // lanes[i mod 16] += x[i]
   void (*add_lanes)(double* lanes, const float* x, int64_t count) = nullptr;
   JoinRows<float> add = nullptr, multiply = nullptr, add_squares = nullptr;
+  // Null in small builds.
   JoinRows<double> add_doubles = nullptr, multiply_doubles = nullptr, add_double_squares = nullptr;
   // The largest and the smallest of count >= 1 elements; NaN if any element is NaN.
   float (*largest)(const float* x, int64_t count) = nullptr;
