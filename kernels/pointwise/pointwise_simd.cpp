@@ -315,7 +315,7 @@ void to_i32(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
   });
 }
 
-#if HWY_TARGET == HWY_AVX3  // others have no instruction for it
+#if HWY_TARGET == HWY_AVX3 && !defined(HG_SMALL)  // others have no instruction for it
 void to_i64(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
   const hn::ScalableTag<int64_t> d;
   const hn::ScalableTag<double> wide;

@@ -116,10 +116,12 @@ HWY_INLINE void join_together(const T* const* rows, int64_t count, double* resul
 
 template <Join join, class T>
 void join_rows(const T* const* rows, int64_t n, int64_t count, double* results) {
-  constexpr int kTogether = kLanes >= 8 ? 4 : 2;  // as many as fit in registers
   int64_t r = 0;
+#if !defined(HG_SMALL)
+  constexpr int kTogether = kLanes >= 8 ? 4 : 2;  // as many as fit in registers
   for (; r + kTogether <= n; r += kTogether)
     join_together<join, kTogether>(rows + r, count, results + r);
+#endif
   for (; r < n; ++r) join_together<join, 1>(rows + r, count, results + r);
 }
 

@@ -12,6 +12,12 @@
 namespace hg::kernels {
 namespace {
 
+#if defined(HG_SMALL)
+constexpr bool kIsSmall = true;  // one line at a time
+#else
+constexpr bool kIsSmall = false;
+#endif
+
 template <class T>
 constexpr bool kReal = std::is_floating_point_v<Wide<T>>;
 
@@ -29,7 +35,7 @@ void each_line(const RunContext& c, const F& f) {
 // several lines hide the latency of the operation.
 template <class F>
 void few_lines(const RunContext& c, const F& f) {
-  constexpr int kTogether = 4;
+  constexpr int kTogether = kIsSmall ? 1 : 4;
   const Lines lines = lines_of(c.in(0).shape, static_cast<int>(c.state<int64_t>()));
   c.parallel_for(lines.count,
                  std::max<int64_t>(kTogether, 16384 / std::max<int64_t>(1, lines.length)),
@@ -82,7 +88,7 @@ void run_total(const RunContext& c) noexcept {
         total[k] = product ? 1 : 0;
         at[k] = lines.start(first + k);
       }
-      if constexpr (kIsHalf<T>) {
+      if constexpr (kIsHalf<T> && !kIsSmall) {
         if (lines.stride == 1) return total_halves<product>(lines.length, x, at, total, y);
       }
       for (int64_t i = 0; i < lines.length; ++i)
