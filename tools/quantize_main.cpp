@@ -377,8 +377,9 @@ int main(int argc, char** argv) {
   line.add("--least", job.options.least, "leave weights with fewer elements unchanged")
       .is_at_least(0)
       .shows_default();
-  line.add("--input,-i", job.inputs,
-           "[NAME=]FILE.npy of samples, once per input; the first dim counts samples");
+  CommandLine::Option samples =
+      line.add("--input,-i", job.inputs,
+               "[NAME=]FILE.npy of samples, once per input; the first dim counts samples");
   line.add_samples_or_all("--batch", job.batch, "samples per run; all: one run on the whole files");
   line.add("--percentile", job.options.percentile,
            "percentage of an input's values that its range covers")
@@ -389,7 +390,8 @@ int main(int argc, char** argv) {
                     "measure each layer; leave it in floats if that is as fast");
   line.add("--threads", job.session.threads, "number of threads of runs with samples; 0: all")
       .is_at_least(0)
-      .shows_default();
+      .shows_default()
+      .needs(samples);
   line.add("--rounding", job.rounding, "levels: nearest, least_squares or second_order")
       .is_one_of({"nearest", "least_squares", "second_order"})
       .shows_default();
