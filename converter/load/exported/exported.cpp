@@ -275,9 +275,24 @@ class ProgramReader {
         if (program_.inputs[i].name == arguments_[k]) suffixes_[i] = leaves_.inputs[k].suffix;
   }
 
+  // Whether an argument of a node is the value of this name, or holds it.
+  static bool refers_to(const Json& argument, const std::string& name) {
+    if (!argument.is_structured()) return false;
+    for (const auto& [key, value] : argument.items()) {
+      const bool is_name = key == "name" || key == "as_name";
+      if (is_name ? value == name : key != "as_graph" && refers_to(value, name)) return true;
+    }
+    return false;
+  }
+  static bool is_read(const Json& graph, const std::string& name) {
+    for (const Json& node : graph.at("nodes"))
+      for (const Json& input : node.at("inputs"))
+        if (refers_to(input.at("arg"), name)) return true;
+    return false;
+  }
+
   // Whether runs can continue from the cache.
   bool is_cache_usable(const Json& graph) {
-    const std::string nodes = graph.at("nodes").dump();
     for (size_t k = 0; k < arguments_.size(); ++k) {
       const Leaf& leaf = leaves_.inputs[k];
       if (leaf.suffix.empty()) continue;
@@ -288,7 +303,7 @@ class ProgramReader {
             (type.rank() != 4 || type.shape[2].symbol().empty()))
           trouble = str_cat(" is ", type);
       }
-      if (leaf.is_constant && nodes.find(str_cat("\"", arguments_[k], "\"")) != nodes.npos)
+      if (leaf.is_constant && is_read(graph, arguments_[k]))
         trouble = " has the size of its window as an input";
       if (trouble.empty()) continue;
       program_.notes.push_back(str_cat(
