@@ -28,6 +28,8 @@ Value activated(Node& n, const Value& x, const std::string& name,
   n.refuse(str_cat("the activation '", name, "' is not supported"));
 }
 
+Value swish(const Value& x, double alpha) { return alpha == 1 ? silu(x) : x * sigmoid(x * alpha); }
+
 Value looked_up(const Value& table, const Value& index) {
   const Value flat = reshape(index, {count(index.shape())});
   Shape shape = index.shape();
@@ -90,11 +92,7 @@ void fast_gelu(Node& n) {
   const Value x = n.in(0);
   n.give(gelu(n.has(1) ? x + n.in(1) : x, GeluApproximation::tanh));
 }
-void quick_gelu(Node& n) {
-  const Value x = n.in(0);
-  const double alpha = n.real("alpha", double{1.702f});
-  n.give(alpha == 1 ? silu(x) : x * sigmoid(x * alpha));
-}
+void quick_gelu(Node& n) { n.give(swish(n.in(0), n.real("alpha", double{1.702f}))); }
 void bias_split_gelu(Node& n) {
   const Value x = n.in(0) + n.in(1);
   const Dim half = floordiv(x.dim(-1), 2);

@@ -16,6 +16,8 @@ Value max_pooled(Node& n, Value x);
 
 // Applies the activation that a fused op names, with its parameters in attribute order.
 Value activated(Node& n, const Value& x, const std::string& name, const std::vector<double>& given);
+// x * sigmoid(alpha * x)
+Value swish(const Value& x, double alpha);
 
 // [batch, time, heads * size] -> [batch, heads, time, size], and back.
 Value heads_apart(const Value& x, const Dim& heads);

@@ -2,7 +2,7 @@
 // Elementwise ops: arithmetic, comparisons, activations, casts.
 #include <cmath>
 
-#include "converter/onnx/node.h"
+#include "converter/onnx/contrib.h"
 
 namespace hg::convert::onnx {
 namespace {
@@ -82,11 +82,7 @@ void gelu_of(Node& n) {
   n.give(gelu(n.in(0), n.string("approximate", "none") == "tanh" ? GeluApproximation::tanh
                                                                  : GeluApproximation::none));
 }
-void swish(Node& n) {
-  const Value x = n.in(0);
-  const double alpha = n.real("alpha", 1.0);
-  n.give(alpha == 1 ? silu(x) : x * sigmoid(x * alpha));
-}
+void swish_of(Node& n) { n.give(swish(n.in(0), n.real("alpha", 1.0))); }
 
 // ---- Two inputs ----
 
@@ -247,7 +243,7 @@ constexpr Builtin kRows[] = {
     {"onnx::HardSwish", row<unary<hardswish>>},
     {"onnx::Mish", row<unary<mish>>},
     {"onnx::Gelu", row<gelu_of>},
-    {"onnx::Swish", row<swish>},
+    {"onnx::Swish", row<swish_of>},
     {"onnx::SwiGLU", row<swiglu>},
     {"onnx::Shrink", row<shrink>},
     {"onnx::PRelu", row<parametric>},
