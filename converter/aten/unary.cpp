@@ -76,7 +76,7 @@ Value round_at_data(Call& call, const Value& given) {
   const Value place = g.call("reshape", {g.call("abs", {bounded})}, {{"shape", Shape{1}}});
   Result<TensorData> table =
       TensorData::copy_of(view(powers.data(), f64, Sizes{static_cast<int64_t>(powers.size())}));
-  if (!table.ok()) throw Refusal{std::string(table.status().message()), ""};
+  require_ok(table.status());
   const Value power = g.call(
       "reshape", {g.call("index_select", {g.constant(*std::move(table)), place}, {{"dim", 0}})},
       {{"shape", Shape{}}});

@@ -60,7 +60,7 @@ void keep_as_buffers(const std::set<std::string>& names, ScriptProgram& program)
   for (ScriptTensor& tensor : program.tensors) {
     if (tensor.kind != State::Kind::parameter || !names.contains(tensor.names.at(0))) continue;
     Result<TensorData> copy = TensorData::copy_of(tensor.data.tensor);
-    if (!copy.ok()) throw Refusal{std::string(copy.status().message()), ""};
+    require_ok(copy.status());
     tensor.data = *std::move(copy);
     tensor.kind = State::Kind::buffer;
   }

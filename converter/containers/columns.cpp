@@ -363,8 +363,7 @@ Item fitted(Memory& memory, const Item& item, const Pattern& pattern) {
 void start_growing(Environment& environment, const Growing& growing) {
   Memory& memory = environment.memory();
   const Item fit = fitted(memory, Item(growing.list), grown_pattern(memory, growing));
-  if (Status status = memory.graph().take_status(); !status.ok())
-    throw Refusal{std::string(status.message()), ""};
+  require_ok(memory.graph().take_status());
   for (const Item& item : growing.list->items) environment.identities().store(item);
   const List list = *std::get<std::shared_ptr<List>>(fit.value);
   *growing.list = list;
@@ -484,8 +483,7 @@ Item element_at(Memory& memory, const Grown& grown, const Value& index) {
 std::vector<Item> as_elements(Memory& memory, const Grown& grown, int64_t count) {
   Graph& g = memory.graph();
   g.guard(length_of(memory, grown), Relation::eq, count, str_cat("a list of ", count, " elements"));
-  if (Status status = g.take_status(); !status.ok())
-    throw Refusal{std::string(status.message()), ""};
+  require_ok(g.take_status());
   std::vector<Item> elements;
   for (int64_t i = 0; i < count; ++i)
     elements.push_back(element_at(memory, grown, g.scalar(i, i64)));

@@ -96,8 +96,7 @@ void settle_pieces(Environment& environment, const Item& item, int64_t expected)
   const int64_t count = expected > 0 ? expected : pieces.usual;
   if (count == 0) return grow(environment, {*list, pattern_of(memory, item), false});
   pieces.home->guard(pieces.count, Relation::eq, count, str_cat("a list of ", count, " parts"));
-  if (Status status = pieces.home->take_status(); !status.ok())
-    throw Refusal{std::string(status.message()), ""};
+  require_ok(pieces.home->take_status());
   for (int64_t i = 0; i < count; ++i) (*list)->items.push_back(part(memory, pieces, i));
   (*list)->pieces = nullptr;
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "hg/status.h"
+
 namespace hg::convert {
 
 // The process's exit codes, and the `status` of a batch job.
@@ -30,5 +32,10 @@ struct Refusal {
   std::string reason;      // "argument 'mode' is 'circular', which is not supported"
   std::string suggestion;  // what the user can do; may be empty
 };
+
+// Throws a Refusal with the status's message, unless the status is ok.
+inline void require_ok(const Status& status, std::string suggestion = "") {
+  if (!status.ok()) throw Refusal{std::string(status.message()), std::move(suggestion)};
+}
 
 }  // namespace hg::convert

@@ -143,8 +143,7 @@ Interpreter::BranchNode::Side Interpreter::BranchNode::run_side(size_t index, co
     side.results = in_.block_results(block);
     take_results(side, other);
     if (run == Run::to_build && !has_failed()) give_outputs(index, side);
-    if (Status status = memory_.graph().take_status(); !status.ok())
-      throw Refusal{std::string(status.message()), ""};
+    require_ok(memory_.graph().take_status());
   } catch (...) {
     memory_.leave();
     in_.identities_.marks() = marks_;
@@ -301,8 +300,7 @@ std::vector<Value> Interpreter::BranchNode::call_if(const Value& condition) {
   }
   std::vector<Value> outputs =
       memory_.graph().calls("if", inputs, {}, {built_[0].region.graph, built_[1].region.graph});
-  if (Status status = memory_.graph().take_status(); !status.ok())
-    throw Refusal{std::string(status.message()), ""};
+  require_ok(memory_.graph().take_status());
   name_sizes(outputs);
   return outputs;
 }

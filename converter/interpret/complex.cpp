@@ -142,8 +142,7 @@ std::vector<Item> results_of(NodeCall& call, const Row& row, const NodeCall::Par
   call.set_part(&part);
   try {
     row.run(call);
-    if (Status status = call.graph().take_status(); !status.ok())
-      throw Refusal{std::string(status.message()), ""};
+    require_ok(call.graph().take_status());
   } catch (...) {
     call.set_part(nullptr);
     throw;
@@ -257,8 +256,7 @@ void run_complex(NodeCall& call, const Row* row) {
   if (row == nullptr) row = call.row();
   if (row != nullptr && row->complex.rule == OnComplex::function) {
     row->complex.compute(call);
-    if (Status status = call.graph().take_status(); !status.ok())
-      throw Refusal{std::string(status.message()), ""};
+    require_ok(call.graph().take_status());
     return;
   }
   if (row == nullptr || row->run == nullptr) throw Refusal{"the op is not supported", ""};

@@ -79,8 +79,7 @@ Item Interpreter::input_tensor(const std::string& name, size_t& next) {
         "name the inputs in the order in which the argument holds them"};
   Value value = top_.input(spec.name.empty() ? name : spec.name, spec.type.dtype, spec.type.shape);
   if (is_complex(spec.type.dtype)) value = top_.call("view_as_real", {value});
-  if (Status status = top_.take_status(); !status.ok())
-    throw Refusal{std::string(status.message()), ""};
+  require_ok(top_.take_status());
   const TensorRef tensor = memory_.make(value);
   if (is_complex(spec.type.dtype)) memory_.set_complex(tensor);
   memory_.set_row_major(tensor);

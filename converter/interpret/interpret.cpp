@@ -170,8 +170,7 @@ void Interpreter::run() {
     if (top_.outputs().empty() && top_.assignments().empty() && report_.rejected() == 0)
       throw Refusal{"the model returns no tensor and changes no buffer", ""};
     guard_unused(top_);
-    if (Status status = top_.take_status(); !status.ok())
-      throw Refusal{std::string(status.message()), ""};
+    require_ok(top_.take_status());
   } catch (const Refusal& refusal) {
     report_.reject(whole, refusal);
   } catch (const Raised& raised) {
@@ -217,8 +216,7 @@ void Interpreter::run_node(const ScriptNode& node) {
       guard_broadcast(memory_.graph(), memory_.graph().nodes()[n]);
       guard_assumptions(memory_.graph(), memory_.graph().nodes()[n], true);
     }
-    if (Status status = memory_.graph().take_status(); !status.ok())
-      throw Refusal{std::string(status.message()), ""};
+    require_ok(memory_.graph().take_status());
   } catch (const Refusal& refusal) {
     (void)memory_.graph().take_status().ok();
     report_.reject(node, refusal);
@@ -371,8 +369,7 @@ bool Interpreter::run_row(const ScriptNode& node) {
   } else {
     if (row == nullptr) return false;
     row->run(call);
-    if (Status status = memory_.graph().take_status(); !status.ok())
-      throw Refusal{std::string(status.message()), ""};
+    require_ok(memory_.graph().take_status());
     if (!call.returned()) call.returns(std::vector<Item>());
     settle_layout(*row, call);
   }

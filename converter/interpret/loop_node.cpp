@@ -121,8 +121,7 @@ Interpreter::LoopNode::Outcome Interpreter::LoopNode::interpret(Pass& pass) {
   for (const auto step :
        {&LoopNode::check_structure, &LoopNode::note_changes, &LoopNode::give_outputs})
     if (const Outcome outcome = (this->*step)(pass); outcome != Outcome::found) return outcome;
-  if (Status status = memory_.graph().take_status(); !status.ok())
-    throw Refusal{std::string(status.message()), ""};
+  require_ok(memory_.graph().take_status());
   return Outcome::found;
 }
 
@@ -378,10 +377,9 @@ void Interpreter::LoopNode::add_node() {
   std::vector<Value> inputs = {first_};
   inputs.insert(inputs.end(), region_.captured.begin(), region_.captured.end());
   const std::vector<Value> outputs = memory_.graph().calls("while", inputs, {}, {region_.graph});
-  if (Status status = memory_.graph().take_status(); !status.ok())
-    throw Refusal{std::string(status.message()),
-                  "what grows in a loop that data ends can be written into a tensor of the final "
-                  "size, made before the loop"};
+  require_ok(memory_.graph().take_status(),
+             "what grows in a loop that data ends can be written into a tensor of the final "
+             "size, made before the loop");
   size_t next = 1;
   std::vector<Item> results;
   std::vector<TensorRef> own(leaves_.size());

@@ -43,7 +43,7 @@ TensorData data_of(const Known& known) {
   Sizes shape;
   if (known.rank == 1) shape.push_back(static_cast<int64_t>(known.elements.size()));
   Result<TensorData> data = TensorData::allocate(known.dtype, shape);
-  if (!data.ok()) throw Refusal{std::string(data.status().message()), ""};
+  require_ok(data.status());
   for (size_t i = 0; i < known.elements.size(); ++i) {
     const Scalar& s = known.elements[i];
     const double real = s.as_double();
@@ -307,8 +307,7 @@ Value Memory::create_state(int32_t script_tensor) {
         break;
     }
     for (size_t i = 1; i < tensor.names.size(); ++i) top.add_alias(value, tensor.names[i]);
-    if (Status status = top.take_status(); !status.ok())
-      throw Refusal{std::string(status.message()), ""};
+    require_ok(top.take_status());
   }
   return state_values_[index];
 }

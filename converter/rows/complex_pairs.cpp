@@ -107,8 +107,7 @@ TensorRef NodeCall::make_complex_view(const TensorRef& base, Forward forward, In
                                               return pairs_of({forward(x.re), forward(x.im)});
                                             },
                                             std::move(both), {});
-  if (Status status = graph().take_status(); !status.ok())
-    throw Refusal{std::string(status.message()), ""};
+  require_ok(graph().take_status());
   return as_complex(view);
 }
 

@@ -34,8 +34,7 @@ TensorRef NodeCall::make_view(const TensorRef& base, Forward forward, Inverse in
       if (stand_in == base)
         return make_complex_view(complex, std::move(forward), std::move(inverse));
   TensorRef view = memory().make_view(base, std::move(forward), std::move(inverse), relayout);
-  if (Status status = graph().take_status(); !status.ok())
-    throw Refusal{std::string(status.message()), ""};
+  require_ok(graph().take_status());
   return view;
 }
 

@@ -81,7 +81,7 @@ bool stride(NodeCall& call) {
     return true;
   }
   const Result<int> axis = normalize_axis(call.number_at(1), static_cast<int>(strides.size()));
-  if (!axis.ok()) throw Refusal{std::string(axis.status().message()), ""};
+  require_ok(axis.status());
   call.give(Item(strides[*axis]));
   return true;
 }
