@@ -21,7 +21,17 @@ Sizes Levels::blocks() const {
   return out;
 }
 
+// The value without `detach`, which only gradients see.
+ValueId LevelReader::attached(ValueId id) const {
+  while (id != kNoValue && graph_.value_info(id).node >= 0) {
+    const Node& node = graph_.nodes()[static_cast<size_t>(graph_.value_info(id).node)];
+    if (node.op->name() != "detach") break;
+    id = node.inputs[0];
+  }
+  return id;
+}
 const Node* LevelReader::producer(ValueId id) const {
+  id = attached(id);
   const int32_t at = id == kNoValue ? -1 : graph_.value_info(id).node;
   return at < 0 ? nullptr : &graph_.nodes()[static_cast<size_t>(at)];
 }
@@ -30,7 +40,7 @@ const Node* LevelReader::producer(ValueId id, std::string_view op) const {
   return node != nullptr && node->op->name() == op ? node : nullptr;
 }
 const Tensor* LevelReader::constant(ValueId id) const {
-  const TensorData* data = fixed_data(graph_, context_, id);
+  const TensorData* data = fixed_data(graph_, context_, attached(id));
   return data == nullptr ? nullptr : &data->tensor;
 }
 int64_t LevelReader::integer(const Node& node, std::string_view name) const {
@@ -100,7 +110,7 @@ bool LevelReader::is_zero(ValueId id) const {
 // Bytes, or for 4 bits [slice](concat({(x << 4) >> 4, x >> 4})): of this shape.
 bool LevelReader::integers_of(ValueId from, const Sizes& shape, Levels& q) const {
   if (const Tensor* levels = constant(from)) {
-    q.levels = from;
+    q.levels = attached(from);
     q.is_unsigned = levels->dtype == u8;
     return (levels->dtype == i8 || levels->dtype == u8) && sizes(from, q.ones) == shape;
   }
@@ -126,7 +136,7 @@ bool LevelReader::integers_of(ValueId from, const Sizes& shape, Levels& q) const
                            integer(*slice, "step") != 1 || integer(*slice, "end") != shape[d]))
     return false;
   if ((slice != nullptr) != (shape[d] % 2 != 0)) return false;
-  q.levels = high->inputs[0];
+  q.levels = attached(high->inputs[0]);
   q.packed = d;
   return true;
 }

@@ -51,6 +51,7 @@ class LevelReader {
 
  private:
   struct Spread;
+  ValueId attached(ValueId id) const;
   std::optional<Sizes> sizes(ValueId id, int ones) const;
   bool factor(Levels::Numbers& numbers, const Sizes& product, int ones) const;
   bool is_four(ValueId id) const;
