@@ -13,7 +13,7 @@ bool holds_levels(DType dtype) { return size_of(dtype) > 1 && dtype != f64; }
 
 }  // namespace
 
-Sizes Levels::blocks() const {
+Sizes WeightLevels::blocks() const {
   Sizes out(shape.rank(), 1);
   for (const Numbers* each : {&zeros, &scales, &offsets})
     for (int d = 0; each->id != kNoValue && d < out.rank(); ++d)
@@ -72,7 +72,7 @@ bool LevelReader::is_fixed(ValueId id) const {
 
 // Sets the blocks of fixed numbers that broadcast to the product: its sizes, or 1. Returns whether
 // they are such numbers; true if none are given.
-bool LevelReader::factor(Levels::Numbers& numbers, const Sizes& product, int ones) const {
+bool LevelReader::factor(WeightLevels::Numbers& numbers, const Sizes& product, int ones) const {
   if (numbers.id == kNoValue) return true;
   const TensorType& type = graph_.value_info(numbers.id).type;
   if (type.dtype == f64 || !is_constant(type.shape) || !is_fixed(numbers.id)) return false;
@@ -108,7 +108,7 @@ bool LevelReader::is_zero(ValueId id) const {
 }
 
 // Bytes, or for 4 bits [slice](concat({(x << 4) >> 4, x >> 4})): of this shape.
-bool LevelReader::integers_of(ValueId from, const Sizes& shape, Levels& q) const {
+bool LevelReader::integers_of(ValueId from, const Sizes& shape, WeightLevels& q) const {
   if (const Tensor* levels = constant(from)) {
     q.levels = attached(from);
     q.is_unsigned = levels->dtype == u8;
@@ -141,13 +141,13 @@ bool LevelReader::integers_of(ValueId from, const Sizes& shape, Levels& q) const
   return true;
 }
 
-bool LevelReader::levels_of(ValueId id, const Sizes& shape, Levels& q) const {
+bool LevelReader::levels_of(ValueId id, const Sizes& shape, WeightLevels& q) const {
   const Node* cast = producer(id, "cast");
   return cast != nullptr && holds_levels(graph_.value_info(id).type.dtype) &&
          integers_of(cast->inputs[0], shape, q);
 }
 // The same in blocks: reshape(cast(levels)) or cast(reshape(levels)).
-bool LevelReader::apart_levels_of(ValueId id, const Sizes& shape, Levels& q) const {
+bool LevelReader::apart_levels_of(ValueId id, const Sizes& shape, WeightLevels& q) const {
   if (const Node* reshape = producer(id, "reshape")) return levels_of(reshape->inputs[0], shape, q);
   const Node* cast = producer(id, "cast");
   const Node* reshape = cast ? producer(cast->inputs[0], "reshape") : nullptr;
@@ -156,7 +156,7 @@ bool LevelReader::apart_levels_of(ValueId id, const Sizes& shape, Levels& q) con
 }
 
 // The levels in levels - zeros, computed in floats or in integers; or the value itself.
-ValueId LevelReader::centred(ValueId id, Levels& q) const {
+ValueId LevelReader::centred(ValueId id, WeightLevels& q) const {
   const Node* cast = producer(id, "cast");
   const Node* sub = producer(cast ? cast->inputs[0] : id, "sub");
   if (sub == nullptr || !holds_levels(graph_.value_info(sub->outputs[0]).type.dtype)) return id;
@@ -166,7 +166,7 @@ ValueId LevelReader::centred(ValueId id, Levels& q) const {
 
 // The product in product + offsets, or in the product alone. Both have fixed numbers; offsets have
 // the shape of the scales. `levels` are those before they are scaled.
-const Node* LevelReader::product_of(ValueId id, ValueId& levels, Levels& q) const {
+const Node* LevelReader::product_of(ValueId id, ValueId& levels, WeightLevels& q) const {
   const Node* mul = producer(id, "mul");
   if (const Node* add = producer(id, "add")) {
     mul = producer(add->inputs[0], "mul");
@@ -181,19 +181,19 @@ const Node* LevelReader::product_of(ValueId id, ValueId& levels, Levels& q) cons
 }
 
 // reshape((levels[.., blocks, group, ..] - zeros) * scales + offsets) of whole blocks.
-std::optional<Levels> LevelReader::in_blocks(const Node& reshape, Levels q) const {
+std::optional<WeightLevels> LevelReader::in_blocks(const Node& reshape, WeightLevels q) const {
   ValueId levels = kNoValue;
   const Node* mul = product_of(reshape.inputs[0], levels, q);
   if (mul == nullptr || reshape.inputs[0] == mul->inputs[0]) return {};
   const std::optional<Sizes> cut = sizes(reshape.inputs[0], q.ones);
   if (!cut || sizes(levels, q.ones) != cut) return {};
-  for (Levels::Numbers* const each : {&q.scales, &q.zeros, &q.offsets})
+  for (WeightLevels::Numbers* const each : {&q.scales, &q.zeros, &q.offsets})
     if (!factor(*each, *cut, q.ones)) return {};
   if (cut->rank() == 2) return in_rows_of_blocks(levels, *cut, q);
   if (cut->rank() != 3) return {};
   // [rows, blocks, group] or [blocks, group, columns]
   const auto all = [&](int dim, int64_t size) {
-    for (const Levels::Numbers* each : {&q.scales, &q.zeros, &q.offsets})
+    for (const WeightLevels::Numbers* each : {&q.scales, &q.zeros, &q.offsets})
       if (each->id != kNoValue && each->blocks[dim] != size) return false;
     return true;
   };
@@ -204,20 +204,20 @@ std::optional<Levels> LevelReader::in_blocks(const Node& reshape, Levels q) cons
       (*cut)[at == 0 ? 2 : 0] != q.shape[1 - at] || !apart_levels_of(levels, q.shape, q))
     return {};
   if ((*cut)[at] != 1 && all(at, 1)) q.split = -1;  // all blocks share their numbers
-  for (Levels::Numbers* const each : {&q.scales, &q.zeros, &q.offsets})
+  for (WeightLevels::Numbers* const each : {&q.scales, &q.zeros, &q.offsets})
     if (each->id != kNoValue) each->blocks.erase(at + 1);
   return q;
 }
 
 // The same with blocks [rows * blocks, group].
-std::optional<Levels> LevelReader::in_rows_of_blocks(ValueId levels, const Sizes& cut,
-                                                     Levels q) const {
+std::optional<WeightLevels> LevelReader::in_rows_of_blocks(ValueId levels, const Sizes& cut,
+                                                           WeightLevels q) const {
   q.split = 1;
   q.group = cut[1];
   if (q.group < 1 || q.shape[1] % q.group != 0 || cut[0] * q.group != q.shape.count() ||
       !apart_levels_of(levels, q.shape, q))
     return {};
-  for (Levels::Numbers* const each : {&q.scales, &q.zeros, &q.offsets}) {
+  for (WeightLevels::Numbers* const each : {&q.scales, &q.zeros, &q.offsets}) {
     if (each->id == kNoValue) continue;
     if (each->blocks[1] != 1) return {};
     if (each->blocks[0] != 1 || cut[0] == 1) each->blocks = {q.shape[0], q.shape[1] / q.group};
@@ -261,17 +261,17 @@ std::optional<LevelReader::Spread> LevelReader::spread(ValueId id, const Sizes& 
   return fits ? std::optional(Spread{expand->inputs[0], at, group, *from}) : std::nullopt;
 }
 
-std::optional<Levels> LevelReader::weight(ValueId id) const {
+std::optional<WeightLevels> LevelReader::weight(ValueId id) const {
   const TensorType& type = graph_.value_info(id).type;
   if (!is_float(type.dtype) || type.dtype == f64) return {};
   if (const Node* cast = producer(id, "cast")) {
     // Widened in f32, for a model of 16 bits.
     if (graph_.value_info(cast->inputs[0]).type.dtype != f32 || type.dtype == f32) return {};
-    std::optional<Levels> wide = weight(cast->inputs[0]);
+    std::optional<WeightLevels> wide = weight(cast->inputs[0]);
     if (wide) wide->dtype = type.dtype;
     return wide;
   }
-  Levels q;
+  WeightLevels q;
   q.dtype = type.dtype;
   q.ones = std::max(0, type.rank() - 2);
   const std::optional<Sizes> shape = sizes(id, q.ones);
@@ -287,7 +287,7 @@ std::optional<Levels> LevelReader::weight(ValueId id) const {
                                                                                 : std::nullopt;
   const std::optional<Spread> scales = spread(q.scales.id, *shape, q.ones);
   if (!scales) return {};
-  for (Levels::Numbers* const each : {&q.scales, &q.zeros, &q.offsets}) {
+  for (WeightLevels::Numbers* const each : {&q.scales, &q.zeros, &q.offsets}) {
     if (each->id == kNoValue) continue;
     const std::optional<Spread> numbers = spread(each->id, *shape, q.ones);
     if (!numbers || numbers->split != scales->split || numbers->group != scales->group) return {};
@@ -305,9 +305,9 @@ bool LevelReader::turns(const Node& permute) const {
   return dims[0] == Dim(1) || dims[0] == Dim(-1);
 }
 
-std::optional<Levels> LevelReader::unscaled(ValueId id, bool& turned) const {
+std::optional<WeightLevels> LevelReader::unscaled(ValueId id, bool& turned) const {
   const Node* cast = producer(id, "cast");
-  Levels q;
+  WeightLevels q;
   q.dtype = graph_.value_info(id).type.dtype;
   if (cast == nullptr || !is_float(q.dtype) || q.dtype == f64) return {};
   ValueId from = cast->inputs[0];

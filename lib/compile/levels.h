@@ -12,7 +12,7 @@ namespace hg {
 
 // A matrix of (levels - zeros) * scales + offsets. Zeros, scales and offsets have the blocks of the
 // dim `split` along the same dim.
-struct Levels {
+struct WeightLevels {
   struct Numbers {
     ValueId id = kNoValue;
     Sizes blocks;  // along both dims; 1 if all of a dim share a number
@@ -37,9 +37,9 @@ class LevelReader {
       : graph_(graph), context_(context) {}
 
   // The weight that the value is: a scale per row, column or matrix, or per block of a dim.
-  std::optional<Levels> weight(ValueId id) const;
+  std::optional<WeightLevels> weight(ValueId id) const;
   // A matrix of nothing but levels, in floats, or its transpose: then changes `turned`.
-  std::optional<Levels> unscaled(ValueId id, bool& turned) const;
+  std::optional<WeightLevels> unscaled(ValueId id, bool& turned) const;
   // Whether the value depends only on constants, through ops that compute scales.
   bool is_fixed(ValueId id) const;
 
@@ -53,16 +53,17 @@ class LevelReader {
   struct Spread;
   ValueId attached(ValueId id) const;
   std::optional<Sizes> sizes(ValueId id, int ones) const;
-  bool factor(Levels::Numbers& numbers, const Sizes& product, int ones) const;
+  bool factor(WeightLevels::Numbers& numbers, const Sizes& product, int ones) const;
   bool is_four(ValueId id) const;
   bool is_zero(ValueId id) const;
-  bool integers_of(ValueId from, const Sizes& shape, Levels& q) const;
-  bool levels_of(ValueId id, const Sizes& shape, Levels& q) const;
-  bool apart_levels_of(ValueId id, const Sizes& shape, Levels& q) const;
-  ValueId centred(ValueId id, Levels& q) const;
-  const Node* product_of(ValueId id, ValueId& levels, Levels& q) const;
-  std::optional<Levels> in_blocks(const Node& reshape, Levels q) const;
-  std::optional<Levels> in_rows_of_blocks(ValueId levels, const Sizes& cut, Levels q) const;
+  bool integers_of(ValueId from, const Sizes& shape, WeightLevels& q) const;
+  bool levels_of(ValueId id, const Sizes& shape, WeightLevels& q) const;
+  bool apart_levels_of(ValueId id, const Sizes& shape, WeightLevels& q) const;
+  ValueId centred(ValueId id, WeightLevels& q) const;
+  const Node* product_of(ValueId id, ValueId& levels, WeightLevels& q) const;
+  std::optional<WeightLevels> in_blocks(const Node& reshape, WeightLevels q) const;
+  std::optional<WeightLevels> in_rows_of_blocks(ValueId levels, const Sizes& cut,
+                                                WeightLevels q) const;
   std::optional<Spread> spread(ValueId id, const Sizes& shape, int ones) const;
 
   const Graph& graph_;

@@ -50,7 +50,7 @@ class Reader {
     for (const Node& node : graph_.nodes()) {
       constexpr std::string_view kLast[] = {"mul", "add", "reshape", "cast"};
       if (std::ranges::find(kLast, node.op->name()) == std::end(kLast)) continue;
-      const std::optional<Levels> found = read_.weight(node.outputs[0]);
+      const std::optional<WeightLevels> found = read_.weight(node.outputs[0]);
       std::map<size_t, Use> readers;  // by node
       if (found && collect(*found, node.outputs[0], false, readers) && is_product(readers))
         for (const auto& [reader, use] : readers) {
@@ -87,12 +87,12 @@ class Reader {
           !read_.is_fixed(scales) || product->inputs[0] == product->inputs[1])
         continue;
       bool turned = false;
-      const std::optional<Levels> found = unscaled(product->inputs[1], turned);
+      const std::optional<WeightLevels> found = unscaled(product->inputs[1], turned);
       const TensorType& y = graph_.value_info(product->outputs[0]).type;
       if (!found || graph_.value_info(product->inputs[0]).type.dtype != found->dtype ||
           !(graph_.value_info(mul.outputs[0]).type == y))
         continue;
-      Levels q = *found;
+      WeightLevels q = *found;
       // linear sums over the last dim of its weight, matmul over the first.
       const int summed = (product->op->name() == "linear") == turned ? 0 : 1;
       const Shape& shape = graph_.value_info(scales).type.shape;
@@ -108,8 +108,8 @@ class Reader {
   bool is_alone(ValueId id) const {
     return !kept_.contains(id) && users_[static_cast<size_t>(id)].size() == 1;
   }
-  // Levels in floats that nothing else reads, transposed or not.
-  std::optional<Levels> unscaled(ValueId id, bool& turned) const {
+  // WeightLevels in floats that nothing else reads, transposed or not.
+  std::optional<WeightLevels> unscaled(ValueId id, bool& turned) const {
     const Node* permute = read_.producer(id, "permute");
     while (permute != nullptr && is_alone(id)) {
       if (read_.turns(*permute)) turned = !turned;
@@ -128,7 +128,8 @@ class Reader {
   }
 
   // The products and embeddings that read a widened weight; false if another node reads it.
-  bool collect(const Levels& q, ValueId id, bool turned, std::map<size_t, Use>& readers) const {
+  bool collect(const WeightLevels& q, ValueId id, bool turned,
+               std::map<size_t, Use>& readers) const {
     if (kept_.contains(id)) return false;
     for (const auto& [n, i] : users_[static_cast<size_t>(id)]) {
       const Node& node = graph_.nodes()[n];
@@ -198,7 +199,7 @@ class Reader {
            (node.op->name() == "index_select" && read_.integer(node, "dim") == 0);
   }
   // Scales that vary along the summed dim belong to its groups.
-  static bool fits(const Levels& q, int along) {
+  static bool fits(const WeightLevels& q, int along) {
     return q.shape[0] > 0 && q.shape[1] > 0 && (q.split < 0 || q.split == along) &&
            (q.split == along || q.blocks()[along] == 1);
   }
@@ -207,14 +208,14 @@ class Reader {
     return !v || v.dtype() == dtype ? v : graph_.call("cast", {v}, {{"dtype", dtype}});
   }
   // Fixed numbers in f32, [blocks of rows, blocks of columns].
-  Value numbers(const Levels::Numbers& given) {
+  Value numbers(const WeightLevels::Numbers& given) {
     if (given.id == kNoValue) return Value();
     const Value value = as(graph_.value(given.id), f32);
     const Shape shape = to_shape(given.blocks);
     return value.shape() == shape ? value : graph_.call("reshape", {value}, {{"shape", shape}});
   }
   // What a weight adds to levels * scales.
-  Value offsets_of(const Levels& q, const Value& scales) {
+  Value offsets_of(const WeightLevels& q, const Value& scales) {
     Value zeros = numbers(q.zeros);
     if (q.is_unsigned) {  // as signed levels
       const Value center = graph_.scalar(128.0, f32);
@@ -225,7 +226,7 @@ class Reader {
     const Value shift = graph_.call("neg", {graph_.call("mul", {zeros, scales})});
     return offsets ? graph_.call("add", {offsets, shift}) : shift;
   }
-  std::vector<Value> replaced(const Node& node, const Levels& q, const Use& use) {
+  std::vector<Value> replaced(const Node& node, const WeightLevels& q, const Use& use) {
     const int along = use.along;
     const bool turned = along == 0;
     graph_.set_origin(node.origin);
@@ -311,7 +312,7 @@ class Reader {
 
   // A product with a weight. `of` is its result before scales, or the result itself.
   struct Product {
-    Levels levels;
+    WeightLevels levels;
     Use use;
     ValueId of = kNoValue;
   };
