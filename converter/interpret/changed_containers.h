@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "converter/interpret/interpreter.h"
 #include "converter/memory/item_tree.h"
 
 namespace hg::convert {
