@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits a model into a forward graph and a backward graph. For hosts that run their own code
+// Splits a model into a forward graph and a backward graph, for hosts that run their own code
 // between the two, such as PyTorch's autograd. The host owns the parameters and keeps the values
-// that `backward` needs. If the library should do all of this, use Trainer (hg/train.h).
+// that `backward` needs. Trainer (hg/train.h) does all of this in the library.
 #pragma once
 
 #include <cstdint>

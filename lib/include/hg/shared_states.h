@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters and buffers that the sessions of several entries have in common: what a run of
-// `encode` stores in a buffer, the next run of `decode` reads.
+// Parameters and buffers shared by the sessions of several entries: a run of `decode` reads what
+// the last run of `encode` stored in a buffer.
 //
 // Use sessions that share states, and the object itself, from one thread at a time.
 #pragma once
@@ -17,12 +17,12 @@ namespace hg {
 
 class SharedStates {
  public:
-  // Allocates each state that an entry of the model assigns, with the model's value. States of
-  // several entries that have a name in common are one state. Fails with invalid_argument, naming
-  // both entries, if their dtypes, shapes or values differ, or if states that are tied in one entry
+  // Allocates each state that an entry of the model assigns, with the model's value. States
+  // of the same name in several entries are one state. Fails with invalid_argument, naming both
+  // entries, if their dtypes, shapes or values differ, or if states that are tied in one entry
   // are separate in the other.
   //
-  // Pass the object to all sessions of the model by SessionOptions::states. They keep it alive.
+  // Pass the object to all sessions of the model in SessionOptions::states. They keep it alive.
   static Result<std::shared_ptr<SharedStates>> create(const Model& model);
 
   // Names of the states, including aliases.
@@ -32,7 +32,7 @@ class SharedStates {
   Result<Tensor> value(std::string_view name) const;
   // Overwrites a state. dtype and shape must match.
   Status set_value(std::string_view name, const ConstTensor& tensor);
-  // Restores the values that the model has.
+  // Restores the model's values.
   void reset();
 
  private:
