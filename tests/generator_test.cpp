@@ -260,6 +260,20 @@ TEST(Generator, RefusesBeforeAnyRun) {
   EXPECT_EQ(must(generator.generate({{1, 2}}, {.max_tokens = 199})).sequences[0].ids.size(), 199u);
 }
 
+TEST(Generator, KeepsToTheGuardOfItsMask) {
+  Graph graph = decoder().graph();
+  const Dim length = graph.value_info(graph.inputs()[1]).type.shape[1];
+  graph.guard(length, Relation::le, 12, "a limit");
+  const Model model = must(Model::from_graph(std::move(graph)));
+  Generator generator = must(Generator::create(model));
+  EXPECT_EQ(generator.position_limit(), 12);
+  EXPECT_EQ(must(generator.generate({{1, 2, 3}}, {.max_tokens = 10})).sequences[0].ids,
+            must(generator_of().generate({{1, 2, 3}}, {.max_tokens = 10})).sequences[0].ids);
+  expect_refusal(generator.generate({{1, 2, 3}}, {.max_tokens = 11}).status(),
+                 Code::invalid_argument,
+                 "prompt 0 of length 3 and max_tokens 11 exceed the model's 12 positions");
+}
+
 TEST(Generator, TakesAnEntryOfAModel) {
   const Model alone = decoder();
   Model model;

@@ -279,6 +279,16 @@ void DecoderSession::find_limits() {
   };
   vocabulary_ = rows(ids_);
   position_limit_ = rows(positions_);
+  if (mask_.value != kNoValue) {  // such as --max-context of `hologram llm`
+    const Dim& length = model_.graph().value_info(mask_.value).type.shape.back();
+    for (const Guard& guard : model_.graph().guards()) {
+      if (guard.left != length || !guard.right.is_constant()) continue;
+      const int64_t most = guard.right.constant() - (guard.relation == Relation::lt ? 1 : 0);
+      const bool limits = guard.relation == Relation::le || guard.relation == Relation::lt;
+      if (limits && most > 0 && (position_limit_ == 0 || most < position_limit_))
+        position_limit_ = most;
+    }
+  }
   const Dim& logits = logits_type_.shape[2];
   if (vocabulary_ == 0 && logits.is_constant()) vocabulary_ = logits.constant();
 }

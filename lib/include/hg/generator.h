@@ -223,7 +223,8 @@ class Generator {
 
   // Size of the vocabulary; 0 if the model does not fix it.
   int64_t vocabulary() const;
-  // Number of positions for which the model has an embedding; 0: the model states no limit.
+  // Number of tokens that the model reads at most: it has embeddings for so many positions, or a
+  // guard limits the length of the mask. 0: the model states no limit.
   int64_t position_limit() const;
 
  private:
