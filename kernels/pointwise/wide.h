@@ -2,6 +2,8 @@
 // Kernels whose blocks compute in vectors of doubles (kernels/pointwise/wide-inl.h).
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/pointwise/pointwise.h"
 
 namespace hg::kernels {
@@ -14,8 +16,9 @@ struct WideBlocks {
   }
 };
 
-// A row for the blocks of an op in the table of the chosen instruction set.
-template <auto table, auto blocks, ParamsFunction read = nullptr>
+// A row for the blocks of an op in the table of the chosen instruction set. read: a ParamsFunction
+// or nullptr.
+template <auto table, auto blocks, auto read = nullptr>
 constexpr KernelDef wide_row(std::string_view op) {
   return {
       .op = op,
@@ -25,7 +28,7 @@ constexpr KernelDef wide_row(std::string_view op) {
       .prepare =
           [](PrepareContext& c) {
             PointwiseParams params;
-            if constexpr (read != nullptr) read(c, params);
+            if constexpr (!std::is_null_pointer_v<decltype(read)>) read(c, params);
             return prepare_block(c, (table().*blocks).of(c.in(0).dtype), params);
           },
       .run = &run_pointwise,
