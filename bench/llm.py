@@ -96,11 +96,16 @@ def measure(given, kind):
     for threads in given.threads:
         best = {name: {} for name, *_ in chosen}
         for _ in range(given.turns):
-            for name, path, run in chosen:
+            for name, path, run in list(chosen):
                 evict(path)
-                runs = {"first": run(threads, SHORT, 0)}
-                for depth in sorted({PROMPT, *given.depths}):
-                    runs[depth] = run(threads, max(1, depth), NEW)
+                try:
+                    runs = {"first": run(threads, SHORT, 0)}
+                    for depth in sorted({PROMPT, *given.depths}):
+                        runs[depth] = run(threads, max(1, depth), NEW)
+                except subprocess.CalledProcessError as error:  # a peer that crashes has no row
+                    print(f"{name}, {kind}: {error}", file=sys.stderr)
+                    chosen = [each for each in chosen if each[0] != name]
+                    continue
                 for key, now in runs.items():
                     best[name][key] = [min(a, b) for a, b in zip(best[name].get(key, now), now)]
         for name, path, _ in chosen:
