@@ -39,7 +39,10 @@ void widen_bf16(int64_t count, const BFloat16* from, float* to) {
   for (; i < count; ++i) to[i] = static_cast<float>(from[i]);
 }
 
-void narrow_f16(int64_t count, const float* from, Half* to) {
+// to = T(Half(from)). store(halves, at) writes a vector of them.
+template <class T, class Store>
+HWY_INLINE void through_f16(int64_t count, const float* from, T* to,
+                            [[maybe_unused]] const Store& store) {
   int64_t i = 0;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   const D d;
@@ -47,12 +50,26 @@ void narrow_f16(int64_t count, const float* from, Half* to) {
   for (; i + kLanes <= count; i += kLanes) {
     const V v = hn::LoadU(d, from + i);
     if (hn::AllFalse(d, hn::IsNaN(v)))
-      hn::StoreU(hn::DemoteTo(narrow, v), narrow, reinterpret_cast<hwy::float16_t*>(to + i));
+      store(hn::DemoteTo(narrow, v), to + i);
     else  // the instruction preserves NaN bits that Half does not
-      for (int64_t k = i; k < i + kLanes; ++k) to[k] = Half(from[k]);
+      for (int64_t k = i; k < i + kLanes; ++k) to[k] = static_cast<T>(Half(from[k]));
   }
 #endif
-  for (; i < count; ++i) to[i] = Half(from[i]);
+  for (; i < count; ++i) to[i] = static_cast<T>(Half(from[i]));
+}
+
+void narrow_f16(int64_t count, const float* from, Half* to) {
+  through_f16(count, from, to, [](auto halves, Half* at) HWY_ATTR {
+    const hn::Rebind<hwy::float16_t, D> narrow;
+    hn::StoreU(halves, narrow, reinterpret_cast<hwy::float16_t*>(at));
+  });
+}
+
+void round_f16(int64_t count, const float* from, float* to) {
+  through_f16(count, from, to, [](auto halves, float* at) HWY_ATTR {
+    const D d;
+    hn::StoreU(hn::PromoteTo(d, halves), d, at);
+  });
 }
 
 using Bits = hn::Vec<hn::RebindToUnsigned<D>>;
@@ -66,44 +83,30 @@ HWY_INLINE Bits bf16_above(V v) {
   return hn::IfThenElse(is_nan, hn::Or(x, hn::Set(bits, 0x400000)), rounded);
 }
 
-void narrow_bf16(int64_t count, const float* from, BFloat16* to) {
+// to = T(BFloat16(from)). store(bits, at) writes a vector of them, which bf16_above() returns.
+template <class T, class Store>
+HWY_INLINE void through_bf16(int64_t count, const float* from, T* to, const Store& store) {
   const D d;
-  const hn::RebindToSigned<D> bits;
-  const hn::Rebind<uint16_t, D> narrow;
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const Bits kept = hn::ShiftRight<16>(bf16_above(hn::LoadU(d, from + i)));
-    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(bits, kept)), narrow,
-               reinterpret_cast<uint16_t*>(to + i));
-  }
-  for (; i < count; ++i) to[i] = BFloat16(from[i]);
+  for (; i + kLanes <= count; i += kLanes) store(bf16_above(hn::LoadU(d, from + i)), to + i);
+  for (; i < count; ++i) to[i] = static_cast<T>(BFloat16(from[i]));
 }
 
-void round_f16(int64_t count, const float* from, float* to) {
-  int64_t i = 0;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  const D d;
-  const hn::Rebind<hwy::float16_t, D> narrow;
-  for (; i + kLanes <= count; i += kLanes) {
-    const V v = hn::LoadU(d, from + i);
-    if (hn::AllFalse(d, hn::IsNaN(v)))
-      hn::StoreU(hn::PromoteTo(d, hn::DemoteTo(narrow, v)), d, to + i);
-    else
-      for (int64_t k = i; k < i + kLanes; ++k) to[k] = static_cast<float>(Half(from[k]));
-  }
-#endif
-  for (; i < count; ++i) to[i] = static_cast<float>(Half(from[i]));
+void narrow_bf16(int64_t count, const float* from, BFloat16* to) {
+  through_bf16(count, from, to, [](Bits above, BFloat16* at) HWY_ATTR {
+    const hn::RebindToSigned<D> bits;
+    const hn::Rebind<uint16_t, D> narrow;
+    const auto kept = hn::BitCast(bits, hn::ShiftRight<16>(above));
+    hn::StoreU(hn::DemoteTo(narrow, kept), narrow, reinterpret_cast<uint16_t*>(at));
+  });
 }
 
 void round_bf16(int64_t count, const float* from, float* to) {
-  const D d;
-  const hn::RebindToUnsigned<D> bits;
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const Bits above = bf16_above(hn::LoadU(d, from + i));
-    hn::StoreU(hn::BitCast(d, hn::And(above, hn::Set(bits, 0xffff0000))), d, to + i);
-  }
-  for (; i < count; ++i) to[i] = static_cast<float>(BFloat16(from[i]));
+  through_bf16(count, from, to, [](Bits above, float* at) HWY_ATTR {
+    const D d;
+    const hn::RebindToUnsigned<D> bits;
+    hn::StoreU(hn::BitCast(d, hn::And(above, hn::Set(bits, 0xffff0000))), d, at);
+  });
 }
 
 constexpr HalfTable kTable = {widen_f16,   widen_bf16, narrow_f16,
