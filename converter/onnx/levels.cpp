@@ -24,22 +24,6 @@ std::vector<float> of_blocks(const Tensor& given, const Blocks& blocks) {
   return out;
 }
 
-// Calls f(element, its block) for all elements in order, until one returns false.
-template <class F>
-void each_element(const Blocks& blocks, const F& f) {
-  const int last = blocks.shape.rank() - 1;
-  const int64_t columns = blocks.shape[last], size = blocks.sizes[last];
-  for (int64_t row = 0, rows = blocks.shape.count() / columns; row < rows; ++row) {
-    int64_t first = 0, step = blocks.along(last), rest = row;
-    for (int d = last - 1; d >= 0; step *= blocks.along(d--)) {
-      first += rest % blocks.shape[d] / blocks.sizes[d] * step;
-      rest /= blocks.shape[d];
-    }
-    for (int64_t j = 0; j < columns; ++j)
-      if (!f(row * columns + j, first + j / size)) return;
-  }
-}
-
 // Swaps the dims of a matrix.
 LevelsOfWeight turned(const LevelsOfWeight& given) {
   LevelsOfWeight out = given;
@@ -65,20 +49,19 @@ Value weight_of(Node& n, const std::string& name, const LevelsOfWeight& weight, 
   const auto level = [&](int64_t i) { return weight.levels[static_cast<size_t>(i)]; };
   const auto zero = [&](int64_t block) { return weight.zeros[static_cast<size_t>(block)]; };
   // Differences that are levels need no offsets, and are exact.
+  const BlockPlaces places(blocks);
   bool fits = true;
-  each_element(blocks, [&](int64_t i, int64_t block) {
+  places.each([&](int64_t i, int64_t block) {
     const float difference = static_cast<float>(level(i)) - zero(block);
-    fits = difference >= static_cast<float>(least) && difference <= static_cast<float>(most) &&
-           difference == std::trunc(difference);
-    return fits;
+    fits = fits && difference >= static_cast<float>(least) &&
+           difference <= static_cast<float>(most) && difference == std::trunc(difference);
   });
   const int center = weight.is_signed ? 0 : 1 << (weight.bits - 1);
   TensorData levels = allocated(n, i8, blocks.levels(stored)),
              scales = allocated(n, f32, blocks.scales());
   const LevelWriter writer(blocks, stored, levels.tensor);
-  each_element(blocks, [&](int64_t i, int64_t block) {
+  places.each([&](int64_t i, int64_t block) {
     writer.put(i, level(i) - (fits ? static_cast<int>(zero(block)) : center));
-    return true;
   });
   std::copy(weight.scales.begin(), weight.scales.end(), scales.tensor.as<float>());
   Graph& g = n.graph();

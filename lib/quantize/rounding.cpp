@@ -47,41 +47,17 @@ Sizes Blocks::levels(int bits) const {
   return out;
 }
 
+BlockPlaces::BlockPlaces(const Blocks& blocks) : shape_(blocks.shape) {
+  int64_t step = 1;
+  for (int d = shape_.rank(); d-- > 0;) {
+    places_[d].resize(static_cast<size_t>(shape_[d]));
+    for (int64_t i = 0; i < shape_[d]; ++i)
+      places_[d][static_cast<size_t>(i)] = i / blocks.sizes[d] * step;
+    step *= blocks.along(d);
+  }
+}
+
 namespace {
-
-// The scale of each element.
-class Places {
- public:
-  explicit Places(const Blocks& blocks) : shape_(blocks.shape) {
-    int64_t step = 1;
-    for (int d = shape_.rank(); d-- > 0;) {
-      places_[d].resize(static_cast<size_t>(shape_[d]));
-      for (int64_t i = 0; i < shape_[d]; ++i)
-        places_[d][static_cast<size_t>(i)] = i / blocks.sizes[d] * step;
-      step *= blocks.along(d);
-    }
-  }
-
-  // Calls take(element, scale) for all elements in order.
-  template <class Take>
-  void each(Take&& take) const {
-    const int last = shape_.rank() - 1;
-    const int64_t columns = shape_[last], rows = columns == 0 ? 0 : shape_.count() / columns;
-    const int64_t* const column = places_[last].data();
-    Sizes at = shape_;
-    for (int d = 0; d <= last; ++d) at[d] = 0;
-    for (int64_t row = 0; row < rows; ++row) {
-      int64_t base = 0;
-      for (int d = 0; d < last; ++d) base += places_[d][static_cast<size_t>(at[d])];
-      for (int64_t i = 0; i < columns; ++i) take(row * columns + i, base + column[i]);
-      for (int d = last; d-- > 0 && ++at[d] == shape_[d];) at[d] = 0;
-    }
-  }
-
- private:
-  Sizes shape_;
-  std::vector<int64_t> places_[kMaxRank];
-};
 
 // The value of a weight of the dtype after level * scale, computed in Scale.
 template <class Scale>
@@ -257,7 +233,7 @@ class Rounder {
   const Tensor& w_;
   const Blocks& blocks_;
   int bits_;
-  Places places_;
+  BlockPlaces places_;
   double least_;                 // the least level
   std::vector<double> extreme_;  // the element of each block with the largest magnitude
   std::vector<Scale> scales_;
@@ -312,7 +288,7 @@ Result<std::vector<double>> select_scales(std::string_view name, const Tensor& w
 
 std::vector<int64_t> blocks_of_elements(const Blocks& blocks) {
   std::vector<int64_t> out(static_cast<size_t>(blocks.shape.count()));
-  Places(blocks).each([&](int64_t i, int64_t block) { out[static_cast<size_t>(i)] = block; });
+  BlockPlaces(blocks).each([&](int64_t i, int64_t block) { out[static_cast<size_t>(i)] = block; });
   return out;
 }
 

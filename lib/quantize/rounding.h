@@ -29,6 +29,32 @@ struct Blocks {
   int packed() const;  // the first dim of even size, otherwise the largest one
 };
 
+// The block of each element.
+class BlockPlaces {
+ public:
+  explicit BlockPlaces(const Blocks& blocks);
+
+  // Calls take(element, block) for all elements in order.
+  template <class Take>
+  void each(Take&& take) const {
+    const int last = shape_.rank() - 1;
+    const int64_t columns = shape_[last], rows = columns == 0 ? 0 : shape_.count() / columns;
+    const int64_t* const column = places_[last].data();
+    Sizes at = shape_;
+    for (int d = 0; d <= last; ++d) at[d] = 0;
+    for (int64_t row = 0; row < rows; ++row) {
+      int64_t base = 0;
+      for (int d = 0; d < last; ++d) base += places_[d][static_cast<size_t>(at[d])];
+      for (int64_t i = 0; i < columns; ++i) take(row * columns + i, base + column[i]);
+      for (int d = last; d-- > 0 && ++at[d] == shape_[d];) at[d] = 0;
+    }
+  }
+
+ private:
+  Sizes shape_;
+  std::vector<int64_t> places_[kMaxRank];
+};
+
 // Writes levels of 8 or 4 bits, element by element, to a tensor of the shape Blocks::levels() that
 // holds zeros.
 class LevelWriter {

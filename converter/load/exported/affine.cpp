@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "converter/core/allocated.h"
 #include "converter/load/known_values.h"
 #include "converter/rows/rows.h"
 #include "lib/quantize/rounding.h"
@@ -114,11 +115,10 @@ class Writer {
     const Blocks blocks{shape, shape};
     for (int64_t i = 0; i < shape.count(); ++i)
       if (from[i] < -8 || from[i] > 7) return false;
-    Result<TensorData> halves = TensorData::allocate(i8, blocks.levels(4));
-    if (!halves.ok()) throw std::bad_alloc();
-    const LevelWriter writer(blocks, 4, halves->tensor);
+    TensorData halves = allocated(i8, blocks.levels(4));
+    const LevelWriter writer(blocks, 4, halves.tensor);
     for (int64_t i = 0; i < shape.count(); ++i) writer.put(i, from[i]);
-    program_.tensors[static_cast<size_t>(index)].data = *std::move(halves);
+    program_.tensors[static_cast<size_t>(index)].data = std::move(halves);
     packed_.insert(index);
     return true;
   }
