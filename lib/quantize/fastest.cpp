@@ -2,9 +2,10 @@
 #include "lib/quantize/fastest.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
+
+#include "lib/graph/clock.h"
 
 namespace hg {
 namespace {
@@ -53,13 +54,11 @@ double rounded(double ms) { return std::round(ms * 1000) / 1000; }
 
 // Runs both in turn, so that both see the same clock rates.
 Result<std::pair<double, double>> compare_runs(TimedModel& a, TimedModel& b) {
-  using Clock = std::chrono::steady_clock;
   a.forget();
   b.forget();
   const Clock::time_point begin = Clock::now();
   for (int round = 0; round < kMostRounds; ++round) {
-    const std::chrono::duration<double, std::milli> passed = Clock::now() - begin;
-    if (round >= kLeastRounds && passed.count() >= kEnoughMs) break;
+    if (round >= kLeastRounds && ms_since(begin) >= kEnoughMs) break;
     HG_TRY(a.run());
     HG_TRY(b.run());
   }
