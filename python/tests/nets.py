@@ -11,3 +11,12 @@ class Net(torch.nn.Module):
 
     def forward(self, x):
         return self.b(self.drop(torch.relu(self.a(x))))
+
+
+def spread_weights(model):
+    """Draws weights large enough that a language model's tokens differ from each other. Returns the model."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0, 0.3)
+    return model

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import hologram as hg  # noqa: E402
+from nets import spread_weights  # noqa: E402
 
 WORDS = 61
 OPTIONS = [
@@ -23,10 +24,7 @@ OPTIONS = [
 
 def randomized(model):
     torch.manual_seed(3)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(0, 0.3)
+    spread_weights(model)
     model.generation_config = transformers.GenerationConfig(decoder_start_token_id=3)
     return model.eval()
 

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import hologram as hg  # noqa: E402
+from nets import spread_weights  # noqa: E402
 
 WORDS, STEPS = 97, 64
 SIZES = {
@@ -31,10 +32,7 @@ def small(kind):
     made = getattr(transformers, kind)
     torch.manual_seed(0)
     model = made(made.config_class(**{**SIZES, **KINDS[kind]})).eval()
-    with torch.no_grad():  # so that tokens differ from each other
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(0, 0.3)
+    spread_weights(model)
     model.generation_config = transformers.GenerationConfig(decoder_start_token_id=3)  # no stop ids
     return model
 
@@ -116,10 +114,7 @@ def llava():
     text = transformers.LlamaConfig(**sizes, vocab_size=WORDS, num_hidden_layers=2, num_key_value_heads=2, max_position_embeddings=700, pad_token_id=0)
     config = transformers.LlavaConfig(vision_config=vision, text_config=text, image_token_id=IMAGE, vision_feature_layer=-2)
     model = transformers.LlavaForConditionalGeneration(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(0, 0.3)
+    spread_weights(model)
     model.generation_config = transformers.GenerationConfig()
     return model
 
@@ -165,10 +160,7 @@ def with_types(kind):
     else:
         config = transformers.PaliGemmaConfig(vision_config=vision, text_config=transformers.GemmaConfig(**sizes), image_token_id=IMAGE, projection_dim=32)
         model = transformers.PaliGemmaForConditionalGeneration(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(0, 0.3)
+    spread_weights(model)
     model.generation_config = transformers.GenerationConfig()
     return model
 
