@@ -54,6 +54,7 @@ std::vector<Sample> movement() {
   one("roll", {4, 5}, {{"shifts", Dims{1, -7}}, {"dims", Dims{0, 1}}});
   one("roll", {2, 131, 3}, {{"shifts", Dims{1}}, {"dims", Dims{-1}}});
   one("pad", {131, 2}, {{"pads", Dims{1, 0, 0, 0}}});
+  one("pad", {2, 7, 8, 7}, {{"pads", Dims{0, 0, 2, 1, 0, 0, 2, 1}}, {"value", 1.0}});
   one("repeat", {2, 3}, {{"repeats", Dims{2, 1, 3}}});
   for (const int dim : {0, 1, -1})
     all.push_back({.op = "concat",
