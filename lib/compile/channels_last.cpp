@@ -249,8 +249,8 @@ class ChannelsLast {
     choose_rounded();
   }
 
-  // Finds the results to be stored in bf16: those of that dtype, and those that only convolutions
-  // of bf16 read.
+  // Finds the results to store in bf16: results of that dtype, and results that only bf16
+  // convolutions read.
   void choose_rounded() {
     std::vector<int> others = use_counts(graph_);
     const auto is_dense = [&](const Node& node) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lets products, 1x1 convolutions, recurrent layers and embeddings read the levels of a quantized
-// weight. Removes the nodes that widen it (lib/compile/levels.h), if no other node reads the
-// widened weight, and those that scale products of levels.
+// weight. Removes the nodes that widen the weight (lib/compile/levels.h) if no other node reads
+// them, and the nodes that scale a product of levels.
 #include <algorithm>
 #include <map>
 #include <optional>

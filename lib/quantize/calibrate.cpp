@@ -90,8 +90,8 @@ std::vector<QuantizedWeight> name_weights(Graph& graph, const std::vector<Intege
   return weights;
 }
 
-// Quantizes the weights that no integer layer uses, as without samples, except those that are
-// faster in floats.
+// Quantizes the weights that no 8-bit layer uses, as without samples. `faster` names weights that
+// stay floats.
 Status quantize_others(Graph& graph, const QuantizeOptions& options,
                        const std::vector<std::string>& faster, Model::Info& info,
                        std::vector<QuantizedWeight>& weights) {
