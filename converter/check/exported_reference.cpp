@@ -341,7 +341,7 @@ class ProgramRunner {
       else
         throw std::runtime_error("the argument '" + argument.name() + "' is missing");
     }
-    expect_defined(node.kind, stack);
+    keep_in_bounds(node.kind, stack);
     op.getOperation()(stack);
     if (stack.size() != node.outputs.size())
       throw std::runtime_error(str_cat("it gives ", static_cast<int64_t>(stack.size()),

@@ -64,15 +64,29 @@ void fill_memory(const at::Tensor& tensor, uint64_t seed) {
   tensor.fill_(static_cast<int64_t>(truth ? seed % 2 : seed % 89 + 3));
 }
 
-void expect_defined(std::string_view kind, const jit::Stack& arguments) {
-  const bool bags =
-      kind.starts_with("aten::embedding_bag") || kind.starts_with("aten::_embedding_bag");
-  if (!bags || arguments.size() < 3 || !arguments[1].isTensor() || !arguments[2].isTensor()) return;
-  const at::Tensor &indices = arguments[1].toTensor(), &offsets = arguments[2].toTensor();
+bool is_bag(std::string_view kind) {
+  return kind.starts_with("aten::embedding_bag") || kind.starts_with("aten::_embedding_bag");
+}
+
+void keep_in_bounds(std::string_view kind, jit::Stack& arguments) {
+  if (!is_bag(kind) || arguments.size() < 3 || !arguments[1].isTensor() || !arguments[2].isTensor())
+    return;
+  const at::Tensor indices = arguments[1].toTensor(), offsets = arguments[2].toTensor();
   if (!offsets.defined() || offsets.dim() != 1 || offsets.numel() == 0) return;
   const bool rising = (offsets.slice(0, 1) >= offsets.slice(0, 0, -1)).all().item<bool>();
-  TORCH_CHECK(rising && offsets[-1].item<int64_t>() <= indices.numel(),
+  const int64_t last = offsets[-1].item<int64_t>();
+  TORCH_CHECK(rising && last <= indices.numel(),
               "the offsets of bags must not fall, and end within the indices");
+  // If it adds in place, libtorch excludes indices after the last offset; otherwise they belong to
+  // the last bag, but libtorch before 2.0 writes to one beyond it.
+  constexpr size_t kMode = 4, kIncludesLast = 7, kPadding = 8;
+  if (arguments.size() <= kIncludesLast || !arguments[kIncludesLast].toBool()) return;
+  const bool padded = arguments.size() > kPadding && arguments[kPadding].isInt() &&
+                      (kind.starts_with("aten::embedding_bag") || arguments[kPadding].toInt() >= 0);
+  const bool is_double = arguments[0].toTensor().scalar_type() == at::kDouble;
+  if (arguments[kMode].toInt() != 2 && !padded && !is_double) return;
+  arguments[2] = offsets.slice(0, 0, -1);
+  arguments[kIncludesLast] = false;
 }
 
 std::string one_line(std::string_view what) {
@@ -215,7 +229,7 @@ void NodeRunner::execute(jit::Node& node, const ScriptNode& script) {
   }
   if (const c10::FunctionSchema* schema = node.maybeSchema(); schema && schema->is_vararg())
     stack.emplace_back(static_cast<int64_t>(node.inputs().size()));
-  expect_defined(script.kind, stack);
+  keep_in_bounds(script.kind, stack);
   node.getOperation()(stack);
   size_t first = stack.size() - node.outputs().size();
   for (size_t i = 0; i < node.outputs().size(); ++i) set(node.outputs()[i], stack[first + i]);

@@ -47,8 +47,10 @@ class NodeRunner {
 bool leaves_memory(std::string_view kind);
 // Fills memory that such an op leaves uninitialized with a pattern that depends on the seed.
 void fill_memory(const at::Tensor& tensor, uint64_t seed);
-// Throws if libtorch would read memory out of bounds instead of rejecting the arguments.
-void expect_defined(std::string_view kind, const torch::jit::Stack& arguments);
+bool is_bag(std::string_view kind);
+// Throws if libtorch would read memory out of bounds instead of rejecting the arguments; changes
+// arguments that it would write out of bounds for to equivalent ones.
+void keep_in_bounds(std::string_view kind, torch::jit::Stack& arguments);
 // Extracts the reason from libtorch's error.
 std::string one_line(std::string_view what);
 

@@ -213,15 +213,48 @@ std::optional<std::vector<TensorData>> interpreted(const Loaded& loaded,
   return outputs;
 }
 
+// Runs node by node, each after keep_in_bounds().
+std::vector<TensorData> by_nodes(const Loaded& loaded, std::span<const ReferenceInput> inputs,
+                                 uint64_t seed, int runs, const Observer& observer,
+                                 int64_t most_rounds) {
+  at::NoGradGuard no_grad;
+  Silence silence;
+  Restore restore(loaded);
+  begin_libtorch_run(seed);
+  const TorchModule& torch = *loaded.module;
+  std::vector<TensorData> outputs;
+  for (int run = 0; run < runs; ++run) {
+    outputs.clear();
+    std::vector<IValue> arguments = arguments_of(loaded, inputs);
+    NodeRunner runner(torch, seed, observer, most_rounds);
+    runner.set(torch.graph->inputs()[0], torch.module._ivalue());
+    for (size_t i = 0; i < arguments.size(); ++i)
+      runner.set(torch.graph->inputs()[i + 1], std::move(arguments[i]));
+    try {
+      runner.run(*torch.graph->block(), loaded.reference().body);
+    } catch (const NodeRunner::Stop&) {
+      return outputs;
+    }
+    for (const jit::Value* value : torch.graph->outputs()) flatten(runner.get(value), outputs);
+  }
+  refuse_written_parameter(restore);
+  return outputs;
+}
+
+bool has_bags(const ScriptBlock& block) {
+  return std::any_of(block.nodes.begin(), block.nodes.end(), [](const ScriptNode& node) {
+    return is_bag(node.kind) || std::any_of(node.blocks.begin(), node.blocks.end(), has_bags);
+  });
+}
+
 }  // namespace
 
 std::vector<TensorData> run_reference(const Loaded& loaded, std::span<const ReferenceInput> inputs,
                                       uint64_t seed, int runs) {
   if (!loaded.module) return run_exported(loaded, inputs, seed, {.runs = runs});
-  auto outputs = interpreted(loaded, inputs, seed, runs);
-  if (outputs) return *std::move(outputs);
-  if (runs > 1) throw ReferenceFailure{"", {}, "libtorch's interpreter loses a value"};
-  return run_reference_nodes(loaded, inputs, seed, {});
+  if (!has_bags(loaded.reference().body))
+    if (auto outputs = interpreted(loaded, inputs, seed, runs)) return *std::move(outputs);
+  return by_nodes(loaded, inputs, seed, runs, {}, 0);
 }
 
 std::vector<TensorData> run_reference_nodes(const Loaded& loaded,
@@ -229,25 +262,7 @@ std::vector<TensorData> run_reference_nodes(const Loaded& loaded,
                                             const Observer& observer, int64_t most_rounds) {
   if (!loaded.module)
     return run_exported(loaded, inputs, seed, {.observer = observer, .most_rounds = most_rounds});
-  at::NoGradGuard no_grad;
-  Silence silence;
-  Restore restore(loaded);
-  begin_libtorch_run(seed);
-  std::vector<IValue> arguments = arguments_of(loaded, inputs);
-  const TorchModule& torch = *loaded.module;
-  NodeRunner runner(torch, seed, observer, most_rounds);
-  runner.set(torch.graph->inputs()[0], torch.module._ivalue());
-  for (size_t i = 0; i < arguments.size(); ++i)
-    runner.set(torch.graph->inputs()[i + 1], std::move(arguments[i]));
-  std::vector<TensorData> outputs;
-  try {
-    runner.run(*torch.graph->block(), loaded.reference().body);
-  } catch (const NodeRunner::Stop&) {
-    return outputs;
-  }
-  for (const jit::Value* value : torch.graph->outputs()) flatten(runner.get(value), outputs);
-  refuse_written_parameter(restore);
-  return outputs;
+  return by_nodes(loaded, inputs, seed, 1, observer, most_rounds);
 }
 
 std::vector<TensorData> run_reference_moved(const Loaded& loaded,
