@@ -13,19 +13,13 @@ Each block has ``input(outside, inside)``, ``output(outside, inside)``, ``named(
 copy of the block with that addition. docs/named.md explains the names. torch is not required.
 """
 
+import inspect
+
 from . import _core
 from ._core import Block, PlanCache
 from ._errors import UnsupportedError
 from ._model import Model, load
 from ._tensors import detached
-
-__all__ = [
-    "AvgPool1d", "AvgPool2d", "BCELoss", "BCEWithLogitsLoss", "BatchNorm2d", "Block", "Call", "Constant", "Conv1d",
-    "Conv2d", "CrossEntropyLoss", "Dropout", "ELU", "Embedding", "Flatten", "GELU", "GRU", "Group", "GroupNorm",
-    "HuberLoss", "Input", "L1Loss", "LSTM", "LayerNorm", "LeakyReLU", "Linear", "LogSoftmax", "MSELoss", "MaxPool1d",
-    "MaxPool2d", "Parameter", "PlanCache", "Program", "RNN", "ReLU", "SiLU", "Sigmoid", "Softmax", "Softplus", "Tanh",
-    "as_model", "compile", "from_json",
-]  # fmt: skip
 
 
 class Program(_core.ProgramBase):
@@ -128,199 +122,91 @@ def Call(op, **attributes):
     return _core.block_call(op, attributes)
 
 
-def _placed(block, given, optional, required, keywords):
-    """Values of a block's numbers by name. All are given by place, or all but the first, or by name."""
-    named = {name: value for name, value in keywords.items() if value is not None}
-    left = [name for name in (optional, *required) if name not in named]
+def _place(kind, names, given, named):
+    """Settings by name. The first of ``names`` may be left out; ``given`` are the others, and perhaps the first, by position."""
+    left = [name for name in names if named.get(name) is None]
     if len(given) < len(left):
-        left = [name for name in left if name != optional]
+        left = [name for name in left if name != names[0]]
     if len(given) != len(left):
-        raise TypeError(f"{block} takes {', '.join(required)}, and {optional} first or not; {len(given) + len(named)} are given")
-    return {optional: None, **named, **dict(zip(left, given))}
-
-
-def _layer(kind, **settings):
-    return _core.block_layer(kind, settings)
-
-
-def Linear(*features, in_features=None, out_features=None, bias=True):
-    """``Linear(out_features)``, or ``Linear(in_features, out_features)``."""
-    keywords = {"in_features": in_features, "out_features": out_features}
-    return _layer("Linear", **_placed("Linear", features, "in_features", ["out_features"], keywords), bias=bias)
-
-
-def _conv(kind, given, in_channels, out_channels, kernel_size, **settings):
-    keywords = {"in_channels": in_channels, "out_channels": out_channels, "kernel_size": kernel_size}
-    return _layer(kind, **_placed(kind, given, "in_channels", ["out_channels", "kernel_size"], keywords), **settings)
-
-
-def Conv1d(*channels_and_kernel, in_channels=None, out_channels=None, kernel_size=None, stride=1, padding=0, dilation=1, groups=1,
-           bias=True):  # fmt: skip
-    """``Conv1d(out_channels, kernel_size)``, or ``Conv1d(in_channels, out_channels, kernel_size)``."""
-    return _conv("Conv1d", channels_and_kernel, in_channels, out_channels, kernel_size, stride=stride, padding=padding,
-                 dilation=dilation, groups=groups, bias=bias)  # fmt: skip
-
-
-def Conv2d(*channels_and_kernel, in_channels=None, out_channels=None, kernel_size=None, stride=1, padding=0, dilation=1, groups=1,
-           bias=True):  # fmt: skip
-    """``Conv2d(out_channels, kernel_size)``, or ``Conv2d(in_channels, out_channels, kernel_size)``."""
-    return _conv("Conv2d", channels_and_kernel, in_channels, out_channels, kernel_size, stride=stride, padding=padding,
-                 dilation=dilation, groups=groups, bias=bias)  # fmt: skip
-
-
-def MaxPool1d(kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
-    """The largest element of each window."""
-    return _layer("MaxPool1d", kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
-
-
-def MaxPool2d(kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
-    """The largest element of each window."""
-    return _layer("MaxPool2d", kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
-
-
-def AvgPool1d(kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
-    """The mean of each window."""
-    return _layer("AvgPool1d", kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
-                  count_include_pad=count_include_pad)  # fmt: skip
-
-
-def AvgPool2d(kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
-    """The mean of each window."""
-    return _layer("AvgPool2d", kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
-                  count_include_pad=count_include_pad)  # fmt: skip
-
-
-def BatchNorm2d(num_features=None, eps=1e-5, momentum=0.1, affine=True):
-    """Over [n, num_features, h, w]; ``num_features`` defaults to the channels of the input. Its statistics are states of
-    the program."""
-    return _layer("BatchNorm2d", num_features=num_features, eps=eps, momentum=momentum, affine=affine)
-
-
-def LayerNorm(normalized_shape, eps=1e-5, elementwise_affine=True, bias=True):
-    """Over the last dims, whose sizes are given."""
-    return _layer("LayerNorm", normalized_shape=normalized_shape, eps=eps, elementwise_affine=elementwise_affine, bias=bias)
-
-
-def GroupNorm(num_groups, num_channels=None, eps=1e-5, affine=True):
-    """Over groups of channels; ``num_channels`` defaults to the channels of the input."""
-    return _layer("GroupNorm", num_groups=num_groups, num_channels=num_channels, eps=eps, affine=affine)
-
-
-def Embedding(num_embeddings, embedding_dim, padding_idx=None):
-    """Looks up rows of a table by integer index; row ``padding_idx`` has no gradient."""
-    return _layer("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim, padding_idx=padding_idx)
-
-
-def _recurrent(kind, sizes, input_size, hidden_size, **settings):
-    keywords = {"input_size": input_size, "hidden_size": hidden_size}
-    return _layer(kind, **_placed(kind, sizes, "input_size", ["hidden_size"], keywords), **settings)
-
-
-def RNN(*sizes, input_size=None, hidden_size=None, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
-        bidirectional=False):  # fmt: skip
-    """``RNN(hidden_size)``, or ``RNN(input_size, hidden_size)``. Inputs: x [time, batch, features], and h0 or nothing; outputs: y and h,
-    [layers * directions, batch, hidden_size]. For dropout between layers, put Dropout blocks between blocks of one layer."""
-    return _recurrent("RNN", sizes, input_size, hidden_size, num_layers=num_layers, nonlinearity=nonlinearity, bias=bias,
-                      batch_first=batch_first, bidirectional=bidirectional)  # fmt: skip
-
-
-def LSTM(*sizes, input_size=None, hidden_size=None, num_layers=1, bias=True, batch_first=False, bidirectional=False, proj_size=0):
-    """As RNN, with inputs x, and h0 and c0 or nothing, and outputs y, h and c."""
-    return _recurrent("LSTM", sizes, input_size, hidden_size, num_layers=num_layers, bias=bias, batch_first=batch_first,
-                      bidirectional=bidirectional, proj_size=proj_size)  # fmt: skip
-
-
-def GRU(*sizes, input_size=None, hidden_size=None, num_layers=1, bias=True, batch_first=False, bidirectional=False):
-    """As RNN."""
-    return _recurrent("GRU", sizes, input_size, hidden_size, num_layers=num_layers, bias=bias, batch_first=batch_first,
-                      bidirectional=bidirectional)  # fmt: skip
-
-
-def Flatten(start_dim=1, end_dim=-1):
-    """Joins dims to one."""
-    return _layer("Flatten", start_dim=start_dim, end_dim=end_dim)
-
-
-def Dropout(p=0.5):
-    """Zeros elements with probability ``p`` and divides the rest by ``1 - p``, in programs with ``training=True``."""
-    return _layer("Dropout", p=p)
-
-
-def ReLU():
-    """max(x, 0)"""
-    return _layer("ReLU")
-
-
-def LeakyReLU(negative_slope=0.01):
-    """x, or ``negative_slope`` times x below 0."""
-    return _layer("LeakyReLU", negative_slope=negative_slope)
-
-
-def ELU(alpha=1.0):
-    """x, or ``alpha`` times (exp(x) - 1) below 0."""
-    return _layer("ELU", alpha=alpha)
-
-
-def SiLU():
-    """x / (1 + exp(-x))"""
-    return _layer("SiLU")
-
-
-def Softplus(beta=1.0, threshold=20.0):
-    """log(1 + exp(beta x)) / beta, or x where beta x exceeds the threshold."""
-    return _layer("Softplus", beta=beta, threshold=threshold)
-
-
-def Sigmoid():
-    """1 / (1 + exp(-x))"""
-    return _layer("Sigmoid")
-
-
-def Tanh():
-    """tanh(x)"""
-    return _layer("Tanh")
-
-
-def GELU(approximate="none"):
-    """x times the standard normal distribution function at x; ``approximate`` may be "tanh"."""
-    return _layer("GELU", approximate=approximate)
-
-
-def Softmax(dim):
-    """exp(x) divided by its sum along a dim."""
-    return _layer("Softmax", dim=dim)
-
-
-def LogSoftmax(dim):
-    """The logarithm of Softmax."""
-    return _layer("LogSoftmax", dim=dim)
-
-
-def MSELoss(reduction="mean"):
-    """Wire it to the input and the target, as every loss: ``MSELoss().input("y").input("target").output("loss")``."""
-    return _layer("MSELoss", reduction=reduction)
-
-
-def L1Loss(*, reduction="mean"):
-    """abs(x - target)"""
-    return _layer("L1Loss", reduction=reduction)
-
-
-def HuberLoss(*, reduction="mean", delta=1.0):
-    """Half the square of x - target up to ``delta``, linear beyond."""
-    return _layer("HuberLoss", reduction=reduction, delta=delta)
-
-
-def CrossEntropyLoss(*, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-    """Of scores and integer classes, or probabilities."""
-    return _layer("CrossEntropyLoss", ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)
-
-
-def BCELoss(*, reduction="mean"):
-    """The binary cross entropy of probabilities."""
-    return _layer("BCELoss", reduction=reduction)
-
-
-def BCEWithLogitsLoss(*, reduction="mean"):
-    """The binary cross entropy of sigmoid(x)."""
-    return _layer("BCEWithLogitsLoss", reduction=reduction)
+        count = len(given) + sum(named.get(name) is not None for name in names)
+        raise TypeError(f"{kind} takes {', '.join(names[1:])}, and {names[0]} first or not; {count} are given")
+    return {**named, **dict(zip(left, given))}
+
+
+def _layer(kind, text):
+    """The function that creates layers of a kind; its arguments are the settings of the library's layer."""
+    settings = _core.layer_settings(kind)
+    required = [name for name, is_required, _ in settings if is_required]
+    follows = bool(required) and not settings[0][1]  # the first setting is optional, and required ones follow
+    names = [*(name for name, _, _ in settings[:1]), *required]
+
+    if follows:
+
+        def function(*given, **named):
+            return _core.block_layer(kind, _place(kind, names, given, named))
+    else:
+
+        def function(*given, **named):
+            try:
+                return _core.block_layer(kind, function.__signature__.bind(*given, **named).arguments)
+            except TypeError as e:
+                raise TypeError(f"{kind}: {e}") from None
+
+    empty = inspect.Parameter.empty
+    place = inspect.Parameter.KEYWORD_ONLY if follows else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    shown = [
+        inspect.Parameter(name, place, default=None if follows and name in names else empty if is_required else default)
+        for name, is_required, default in settings
+    ]
+    if follows:
+        shown.insert(0, inspect.Parameter("sizes", inspect.Parameter.VAR_POSITIONAL))
+        optional = f"``{kind}({', '.join(required)})``, or ``{kind}({', '.join(names)})``."
+        text = f"{optional} {text}".rstrip()
+    function.__signature__ = inspect.Signature(shown)
+    function.__name__ = function.__qualname__ = kind
+    function.__doc__ = text
+    return function
+
+
+_LAYERS = {
+    "Linear": "",
+    "Conv1d": "",
+    "Conv2d": "",
+    "MaxPool1d": "The largest element of each window.",
+    "MaxPool2d": "The largest element of each window.",
+    "AvgPool1d": "The mean of each window.",
+    "AvgPool2d": "The mean of each window.",
+    "BatchNorm2d": "Over [n, num_features, h, w]; ``num_features`` defaults to the channels of the input. Its statistics are states "
+                   "of the program.",
+    "LayerNorm": "Over the last dims, whose sizes are given.",
+    "GroupNorm": "Over groups of channels; ``num_channels`` defaults to the channels of the input.",
+    "Embedding": "Looks up rows of a table by integer index; row ``padding_idx`` has no gradient.",
+    "RNN": "Inputs: x [time, batch, features], and h0 or nothing; outputs: y and h, [layers * directions, batch, hidden_size]. For "
+           "dropout between layers, put Dropout blocks between blocks of one layer.",
+    "LSTM": "As RNN, with inputs x, and h0 and c0 or nothing, and outputs y, h and c.",
+    "GRU": "As RNN.",
+    "Flatten": "Joins dims to one.",
+    "Dropout": "Zeros elements with probability ``p`` and divides the rest by ``1 - p``, in programs with ``training=True``.",
+    "ReLU": "max(x, 0)",
+    "LeakyReLU": "x, or ``negative_slope`` times x below 0.",
+    "ELU": "x, or ``alpha`` times (exp(x) - 1) below 0.",
+    "SiLU": "x / (1 + exp(-x))",
+    "Softplus": "log(1 + exp(beta x)) / beta, or x where beta x exceeds the threshold.",
+    "Sigmoid": "1 / (1 + exp(-x))",
+    "Tanh": "tanh(x)",
+    "GELU": "x times the standard normal distribution function at x; ``approximate`` may be \"tanh\".",
+    "Softmax": "exp(x) divided by its sum along a dim.",
+    "LogSoftmax": "The logarithm of Softmax.",
+    "MSELoss": "Wire it to the input and the target, as every loss: ``MSELoss().input(\"y\").input(\"target\").output(\"loss\")``.",
+    "L1Loss": "abs(x - target)",
+    "HuberLoss": "Half the square of x - target up to ``delta``, linear beyond.",
+    "CrossEntropyLoss": "Of scores and integer classes, or probabilities.",
+    "BCELoss": "The binary cross entropy of probabilities.",
+    "BCEWithLogitsLoss": "The binary cross entropy of sigmoid(x).",
+}  # fmt: skip
+
+globals().update({kind: _layer(kind, text) for kind, text in _LAYERS.items()})
+
+__all__ = [
+    "Block", "Call", "Constant", "Group", "Input", "Parameter", "PlanCache", "Program", "as_model", "compile", "from_json", *_LAYERS,
+]  # fmt: skip

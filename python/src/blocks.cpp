@@ -44,6 +44,15 @@ nn::Block layer_block(const std::string& kind, const nb::dict& settings) {
   return take(nn::make_layer(kind, given));
 }
 
+// Settings of a kind of layers: (name, whether required, default).
+nb::list layer_settings(const std::string& kind) {
+  const Signature signature = take(Signature::parse(nn::layer_signature(kind)));
+  nb::list settings;
+  for (const Signature::Attribute& each : signature.attributes)
+    settings.append(nb::make_tuple(each.name, each.required, to_python(each.fallback)));
+  return settings;
+}
+
 }  // namespace
 
 void bind_blocks(nb::module_& m) {
@@ -101,6 +110,7 @@ void bind_blocks(nb::module_& m) {
     return nn::Call(op, attributes_from(op, attributes));
   });
   m.def("block_layer", layer_block);
+  m.def("layer_settings", layer_settings);
 }
 
 }  // namespace hg::python
