@@ -104,6 +104,13 @@ Status copysign_grad(GradContext& c) {
     c.set_grad(1, c.graph().call("expand", {zeros(dy)}, {{"shape", c.in(1).shape()}}));
   return {};
 }
+// As PyTorch: da = dy, 0 where a = b; db = 0.
+Status nextafter_grad(GradContext& c) {
+  const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
+  if (c.needs(0)) c.set_grad(0, where(eq(a, b), zeros(dy), dy));
+  if (c.needs(1)) c.set_grad(1, c.graph().call("expand", {zeros(dy)}, {{"shape", b.shape()}}));
+  return {};
+}
 // y = log(e^a + e^b): da = dy / (1 + e^(b - a)), db = dy / (1 + e^(a - b))
 Status logaddexp_grad(GradContext& c) {
   const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
@@ -155,7 +162,7 @@ constexpr OpDef kOps[] = {
     // sqrt(a^2 + b^2)
     binary_row<kCommutative>("hypot(a, b) -> y", infer_float_binary, hypot_grad),
     // Next float after a in the direction of b.
-    binary_row("nextafter(a, b) -> y", infer_float_binary),
+    binary_row("nextafter(a, b) -> y", infer_float_binary, nextafter_grad),
     // |a| with the sign of b
     binary_row("copysign(a, b) -> y", infer_float_binary, copysign_grad),
     // log(e^a + e^b)
