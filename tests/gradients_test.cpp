@@ -108,6 +108,7 @@ TEST(Gradients, OfAnglesAndSignsAreZeroWhereTheyHaveNone) {
     return evaluate(std::move(g), {std::move(x), std::move(y)});
   };
   EXPECT_EQ(gradients_of("atan2", {0, 2}, {0, -2}), (std::vector<double>{0, -0.25, 0, -0.25}));
+  EXPECT_EQ(gradients_of("hypot", {0, -2}, {0, 0}), (std::vector<double>{0, -1, 0, 0}));
   EXPECT_EQ(gradients_of("copysign", {0, 2}, {HUGE_VAL, -2}), (std::vector<double>{0, -1, 0, 0}));
 }
 

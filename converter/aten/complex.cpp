@@ -88,9 +88,9 @@ Complex reciprocal_of(const Complex& x) {
   return {choose(is_equal(absolute(x), 0), inf, y.re), y.im};
 }
 Complex sign_of(const Complex& x) {
-  const Value size = absolute(x);
-  const Value by = choose(is_equal(size, 0), number(size, 1), size);
-  return {x.re / by, x.im / by};
+  const Value size = absolute(x), is_zero = is_equal(size, 0), zero = number(size, 0);
+  const Value by = choose(is_zero, number(size, 1), size);
+  return {choose(is_zero, zero, x.re) / by, choose(is_zero, zero, x.im) / by};
 }
 
 template <Complex (*f)(const Complex&)>

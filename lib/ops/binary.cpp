@@ -89,9 +89,10 @@ Status atan2_grad(GradContext& c) {
   if (c.needs(1)) c.set_grad(1, -scaled * a);
   return {};
 }
-// y = sqrt(a^2 + b^2): da = dy a / y, db = dy b / y
+// y = sqrt(a^2 + b^2): da = dy a / y, db = dy b / y; 0 where y is 0, as of torch's complex abs
 Status hypot_grad(GradContext& c) {
-  const Value scaled = c.dout(0) / c.out(0);
+  const Value y = c.out(0), is_zero = eq(y, zeros(y));
+  const Value scaled = where(is_zero, zeros(y), c.dout(0) / where(is_zero, number_like(y, 1), y));
   if (c.needs(0)) c.set_grad(0, scaled * c.in(0));
   if (c.needs(1)) c.set_grad(1, scaled * c.in(1));
   return {};

@@ -122,3 +122,22 @@ def test_arguments_are_checked():
     ):
         with pytest.raises((ValueError, IndexError), match=r"^\w+: "):
             call()
+
+
+@needs_torch
+@pytest.mark.parametrize("name", ["abs", "sgn", "square", "norm"])
+def test_gradients_of_complex_numbers_are_zero_at_zero(name):
+    class Spectrum(torch.nn.Module):
+        def forward(self, x):
+            z = torch.fft.rfft(x)
+            y = z.norm(dim=-1) if name == "norm" else getattr(torch, name)(z)
+            return torch.view_as_real(y).sum(-1) if y.is_complex() else y
+
+    x = torch.tensor([[0.0, 0, 0, 0], [1, -1, 0, 0], [2, 0, 2, 0]])  # bins of 0 in each row
+    functions = [Spectrum(), hg.torch.wrap(hg.convert(Spectrum(), x))]
+    if name == "sgn":
+        functions.append(lambda x: torch.view_as_real(hg.ops.sgn(hg.ops.rfft(x))).sum(-1))
+    leaves = [x.clone().requires_grad_() for _ in functions]
+    want, *found = [torch.autograd.grad(f(leaf).sum(), leaf)[0] for f, leaf in zip(functions, leaves)]
+    for got in found:
+        torch.testing.assert_close(got, want)

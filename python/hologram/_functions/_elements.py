@@ -212,7 +212,8 @@ def _sgn(input):
         return functions["sign"](input)
     real, imag = parts(input)
     size = r.hypot(real, imag)
-    inverse = r.reciprocal(r.where(r.eq(size, 0), 1.0, size))
+    is_zero = r.eq(size, 0)
+    inverse = r.where(is_zero, 0.0, r.reciprocal(r.where(is_zero, 1.0, size)))
     return complex_(r.mul(real, inverse), r.mul(imag, inverse))
 
 
