@@ -131,10 +131,7 @@ bool range_list(NodeCall& call) {
 // Converts data-dependent numbers to nested lists.
 Item listed(NodeCall& call, const Value& value) {
   Graph& g = call.graph();
-  if (value.rank() == 0)
-    return Item(call.memory().make_number(cast(value, is_float(value.dtype())    ? f64
-                                                      : value.dtype() == boolean ? boolean
-                                                                                 : i64)));
+  if (value.rank() == 0) return Item(call.memory().make_number(number_in(value)));
   const Dim size = value.dim(0);
   if (!size.is_constant())
     throw Refusal{str_cat("tolist() of a tensor of shape ", value.shape(),

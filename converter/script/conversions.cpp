@@ -63,8 +63,8 @@ bool convert(NodeCall& call) {  // Int Float Bool and the implicit conversions
     call.give(Item(true));
     return true;
   }
-  const Value value =
-      a.is_tensor() ? single(call, std::get<TensorRef>(a.value)) : number_value(call.memory(), a);
+  const Value value = a.is_tensor() ? number_in(single(call, std::get<TensorRef>(a.value)))
+                                    : number_value(call.memory(), a);
   if (T == i64 && a.is_tensor() && is_float(value.dtype()))
     give_number(call, call.graph().call("to_integer", {value}));
   else
@@ -78,9 +78,7 @@ bool to_number(NodeCall& call) {  // item and ScalarImplicit
   const Value value =
       single(call, call.ref(call.node().argument_names.empty() ? std::string_view("self")
                                                                : call.node().argument_names[0]));
-  give_number(call, cast(value, is_float(value.dtype())    ? f64
-                                : value.dtype() == boolean ? boolean
-                                                           : i64));
+  give_number(call, number_in(value));
   return true;
 }
 

@@ -9,6 +9,7 @@
 
 #include "converter/memory/item_tree.h"
 #include "converter/script/script_ops.h"
+#include "hg/ops/movement.h"
 
 namespace hg::convert {
 
@@ -35,6 +36,11 @@ bool give_scalar(NodeCall& call, std::optional<Scalar> scalar) {
 
 void give_number(NodeCall& call, Value value) {
   call.give(Item(call.memory().make_number(cast(value, declared(call).value_or(value.dtype())))));
+}
+
+Value number_in(const Value& element) {
+  if (is_float(element.dtype())) return cast(hg::detach(element), f64);
+  return cast(element, element.dtype() == boolean ? boolean : i64);
 }
 
 namespace {

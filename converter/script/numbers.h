@@ -16,6 +16,8 @@ std::string_view op_of(const NodeCall& call);
 bool give_scalar(NodeCall& call, std::optional<Scalar> scalar);
 // The same for a number of the graph.
 void give_number(NodeCall& call, Value value);
+// Returns the Python number of a tensor's only element, as item() does: gradients end here.
+Value number_in(const Value& element);
 // Returns the declared dtype of the node's number; nothing for `Scalar`.
 std::optional<DType> declared(const NodeCall& call);
 // The graph's comparison of two numbers of which one depends on sizes or data.

@@ -89,7 +89,7 @@ class Unsupported(nn.Module):
         return y + torch.special.airy_ai(y)
 
 
-class Detached(nn.Module):  # its gradient is x^2 + 4 x + 2
+class Detached(nn.Module):  # its gradient is x^2 + 4 x + 2 + mean(x) + sum(x) + max(x)
     def forward(self, x: torch.Tensor):
         with torch.no_grad():
             square = x * x
@@ -97,7 +97,9 @@ class Detached(nn.Module):  # its gradient is x^2 + 4 x + 2
         double.detach().mul_(3)  # changes only the numbers
         triple = x * 3
         triple.detach_()
-        return square * x + x.data * x + double + triple * x
+        pair: List[float] = torch.stack([x.sum(), x.prod()]).tolist()
+        numbers = float(x.mean()) + pair[0]
+        return square * x + x.data * x + double + triple * x + x * numbers + x * x.max().item()
 
 
 class Codec(nn.Module):
