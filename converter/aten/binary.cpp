@@ -8,6 +8,7 @@
 #include "converter/aten/pointwise.h"
 #include "converter/containers/container_ops.h"
 #include "converter/memory/alias.h"
+#include "converter/memory/item_values.h"
 #include "converter/rows/scalar.h"
 #include "converter/script/fold.h"
 #include "converter/script/script_ops.h"
@@ -52,8 +53,9 @@ bool is_beyond_half(Call& call, DType dtype) {
   const Value other = call.tensor_or_number("other");
   if (other.dtype() == dtype || other.rank() > 0) return false;
   const TensorData* const known = call.graph().constant_of(other.id());
-  if (item.is_tensor() && known == nullptr) return true;
-  const double size = std::abs(known != nullptr ? element(known->tensor, 0) : call.real("other"));
+  const auto number = scalar_of(item);
+  if (known == nullptr && !(number && number->is_constant())) return true;
+  const double size = std::abs(known != nullptr ? element(known->tensor, 0) : number->as_double());
   return dtype == f16 && std::isfinite(size) && size != 0 && (size < 0x1p-14 || size > 65504);
 }
 // In 16-bit products and quotients, torch does not round a second operand without dims, and

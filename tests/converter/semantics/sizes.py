@@ -222,3 +222,9 @@ def pads_and_cuts(self, x: T):
 @case(sizes="0,3")
 def sums_of_nothing(self, x: T):
     return x.logsumexp(0)
+
+
+@case("f16[n,4]", "bf16[n,4]")
+def multiplies_16_bits_by_a_size(self, x: T, y: T):
+    n = x.size(0)
+    return x * n, x / n, x // n, y * (n * 1.5), y / n
