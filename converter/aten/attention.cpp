@@ -10,6 +10,7 @@
 #include "converter/script/script_ops.h"
 #include "hg/op.h"
 #include "hg/ops/matmul.h"
+#include "hg/ops/unary.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -53,18 +54,21 @@ void same_batch(Call& call, Value& q, Value& k, Value& v, bool grouped) {
   }
 }
 
-Value attention_of(Call& call, const Values& inputs) {
-  std::vector<NamedReal> scale;
-  if (call.has("scale")) scale.push_back({"scale", scalar(call, "scale")});
-  return call_with(call.graph(), "attention", inputs, scale,
-                   {{"causal", call.flag("is_causal", false)}});
-}
-
 // Returns 1 / sqrt(head size) unless given.
 Real scale_of(Call& call, const Value& q) {
   if (call.has("scale")) return scalar(call, "scale");
-  if (!q.dim(-1).is_constant()) call.refuse("query", "the size of its last dim must be known");
-  return 1 / std::sqrt(static_cast<double>(q.dim(-1).constant()));
+  const Dim& size = q.dim(-1);
+  if (size.is_constant()) return 1 / std::sqrt(static_cast<double>(size.constant()));
+  const Value number = call.graph().call("dims", {}, {{"values", Shape{size}}});
+  return Real(hg::rsqrt(convert::cast(reshaped(number, {}), f64)));
+}
+
+Value attention_of(Call& call, const Values& inputs) {
+  std::vector<NamedReal> scale;
+  if (call.has("scale") || !inputs[0].dim(-1).is_constant())
+    scale.push_back({"scale", scale_of(call, inputs[0])});
+  return call_with(call.graph(), "attention", inputs, scale,
+                   {{"causal", call.flag("is_causal", false)}});
 }
 
 void check_dropout(Call& call) {

@@ -239,11 +239,10 @@ Value bound_of(Call& call, const Value& x, const Value& s) {
   if (!relative) relative = limit("rcond");
   if (!relative && !absolute) absolute = limit("tol");
   if (!relative) {
-    const Dim &m = x.dim(-2), &n = x.dim(-1);
-    if (!m.is_constant() || !n.is_constant())
-      call.refuse("rtol", "is not given for a matrix of symbolic sizes");
+    const Dim longest = max(x.dim(-2), x.dim(-1));
     const double epsilon = x.dtype() == f64 ? 0x1p-52 : 0x1p-23;
-    relative = number_like(s, epsilon * static_cast<double>(std::max(m.constant(), n.constant())));
+    const Value size = call.graph().call("dims", {}, {{"values", Shape{longest}}});
+    relative = convert::cast(reshape(size, {}), s.dtype()) * epsilon;
     // A positive absolute limit replaces the default relative limit.
     if (absolute) relative = where(gt(absolute, number_like(s, 0)), number_like(s, 0), relative);
   }

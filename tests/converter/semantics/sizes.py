@@ -228,3 +228,15 @@ def sums_of_nothing(self, x: T):
 def multiplies_16_bits_by_a_size(self, x: T, y: T):
     n = x.size(0)
     return x * n, x / n, x // n, y * (n * 1.5), y / n
+
+
+@case("f32[2,3,n]", "f32[2,5,n]")
+def attends_with_an_open_head_size(self, x: T, y: T):
+    q, k = x.unsqueeze(1), y.unsqueeze(1)
+    return F.scaled_dot_product_attention(q, k, k), F.scaled_dot_product_attention(q, k, k, scale=0.5)
+
+
+@case("f32[n,5]", sizes="2,7")
+def ranks_a_matrix_of_open_size(self, x: T):
+    y = x @ x.t()
+    return torch.linalg.pinv(x), torch.linalg.matrix_rank(y), torch.linalg.pinv(x, atol=0.5)
