@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "hg/hg.h"
 #include "hg/kernel.h"
@@ -101,6 +103,71 @@ TEST(SessionOptions, LowMemoryPacksNothing) {
   EXPECT_GT(usual.memory.packed_bytes, 0);
   EXPECT_EQ(low.memory.packed_bytes, 0);
   EXPECT_LT(distance(low.y, usual.y), 1e-5);
+}
+
+// x w, with bias, residual and activation, if `fuses`.
+struct ProductCase {
+  int64_t m, n, k;
+  bool is_linear, fuses, is_stateful;
+};
+
+Graph product_of(const ProductCase& p) {
+  Graph g;
+  const Value x = g.input("x", f32, {p.m, p.k});
+  const Value w = weight(g, "w", p.is_linear ? Sizes{p.n, p.k} : Sizes{p.k, p.n}, 1);
+  Value y = p.is_linear ? g.call("linear", {x, w}) : g.call("matmul", {x, w});
+  if (p.fuses)
+    y = g.call("gelu", {y + weight(g, "bias", {p.n}, 2) + weight(g, "residual", {p.m, p.n}, 3)});
+  g.output("y", y);
+  if (p.is_stateful) {
+    const Value count = g.buffer("count", *TensorData::allocate(f32, {1}));
+    g.assign(count, count + g.call("max", {y}));
+  }
+  EXPECT_TRUE(g.status().ok()) << g.status().message();
+  return g;
+}
+
+std::vector<float> product(const Graph& g, const ProductCase& p, SessionOptions options,
+                           int64_t* packed_bytes) {
+  Session session = must(Session::create(must(Model::from_graph(Graph(g))), options));
+  std::vector<float> x(static_cast<size_t>(p.m * p.k)), y(static_cast<size_t>(p.m * p.n));
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i) * 0.37f);
+  EXPECT_TRUE(session.set_input("x", view(x, {p.m, p.k})).ok());
+  must(session.run());
+  copy_elements(must(session.output("y")), view(y, {p.m, p.n}));
+  *packed_bytes = must(session.memory()).packed_bytes;
+  return y;
+}
+
+// Weights that a session reads in place, packed again in each run or not at all.
+TEST(SessionOptions, ProductsInPlaceHaveTheBitsOfPackedOnes) {
+  const Isa best = processor_isa();
+  std::mt19937 random(7);
+  const auto one_of = [&](std::initializer_list<int64_t> sizes) {
+    return *(sizes.begin() + random() % sizes.size());
+  };
+  for (int i = 0; i < 150; ++i) {
+    const ProductCase p = {.m = one_of({5, 7, 12, 13, 16, 24, 25, 31, 33, 63, 64, 65, 130, 515}),
+                           .n = one_of({1, 3, 16, 31, 33, 35, 64, 65, 97, 257, 576, 1030}),
+                           .k = one_of({1, 3, 15, 16, 64, 100, 255, 256, 257, 600}),
+                           .is_linear = random() % 3 > 0,
+                           .fuses = random() % 2 == 0,
+                           .is_stateful = random() % 2 == 0};
+    const int threads = static_cast<int>(one_of({1, 2, 5}));
+    SCOPED_TRACE(str_cat("case ", i, ": m ", p.m, ", n ", p.n, ", k ", p.k, p.is_linear, p.fuses,
+                         p.is_stateful, ", threads ", threads));
+    limit_isa(random() % 3 == 0 ? static_cast<Isa>(random() % (uint64_t(best) + 1)) : best);
+    ProductCase stateless = p;
+    stateless.is_stateful = false;
+    int64_t packed = 0, in_place = 0;
+    const auto want = product(product_of(stateless), p, {.threads = 1}, &packed);
+    const auto got =
+        product(product_of(p), p, {.threads = threads, .low_memory = !p.is_stateful}, &in_place);
+    EXPECT_EQ(got, want);
+    EXPECT_EQ(in_place, 0);
+    EXPECT_GE(packed, p.n > 1 ? p.n * p.k * 4 : 0);
+    limit_isa(best);
+  }
 }
 
 TEST(SessionOptions, PackedWeightsAreTheSameForAnyNumberOfThreads) {

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul and linear in f32. y is divided into tiles; results do not depend on the size of a tile. A
 // tile runs over k in pieces whose panels of b fit the first-level cache, and ends with the
-// epilogue. Constant b is packed once. With few rows, reading b is the bottleneck, so b is read in
-// place.
+// epilogue. Constant b is packed once, or read in place (low_memory, models with a past).
 #include "kernels/gemm/gemm.h"
 
 #include <algorithm>
 
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
-#include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/tiles.h"
 #include "kernels/simd/half_simd.h"
@@ -33,6 +31,9 @@ int64_t depth_piece(const PairTable* pairs) {
   return pairs && pairs->in_tiles ? kTilePiece : kDepthPiece;
 }
 
+// A turned product: most rows, and columns of a tile.
+constexpr int64_t kTurnedRows = 64, kTurnedColumns = 64;
+
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 struct Gemm {
   MatmulShape s;
@@ -46,6 +47,9 @@ struct Gemm {
   const PairTable* pairs = nullptr;
   int64_t a_at = -1;
   MatmulShape exact = {};
+  bool has_weights = false;  // b is constant, and may not be in the cache
+  // The transposed product is computed: rows of a are packed, and weights are read in place.
+  bool is_turned = false;
   bool pack_a = false, by_rows = false;
   bool keeps_a = false;  // packed rows stay in the slot for further tiles of the same rows
   int64_t tile_m = 0, tile_n = 0;  // of the largest tile
@@ -62,21 +66,31 @@ struct Gemm {
     return std::min(s.n, part_begin(panels(), tiles_n, tile) * table->nr);
   }
   int64_t packed_rows() const { return tile_m * (keeps_a ? s.k : kDepthPiece) + kSlack; }  // floats
+  // Columns of b that are packed at a time: the panels of a tile, or as many of weights as stay in
+  // the first-level cache while all rows pass.
+  int64_t packed_columns() const {
+    const int64_t all = round_up(tile_n, table->nr);
+    if (!has_weights) return all;
+    const int64_t depth = std::max<int64_t>(1, std::min(s.k, kDepthPiece));
+    const int64_t most = kFirstCacheFloats / (depth * table->nr) * table->nr;
+    return std::min(all, std::max<int64_t>(table->nr, most));
+  }
   int64_t slot_a() const {
     if (packed_b) return 0;
-    return (rounded_b ? table->nr : round_up(tile_n, table->nr)) * kDepthPiece;
+    return (rounded_b ? table->nr : packed_columns()) * kDepthPiece;
   }
 };
 
 bool is_gemm(const PrepareContext& c) { return c.out(0).dtype == f32; }
 
-// Divides y into tiles of at most about 256 rows and 1024 columns. With several threads, minimizes
-// the work of the busiest lane: each tile packs its rows again, unless the lane keeps them, and
-// reads or packs its panels of b.
+// Divides y into tiles of at most about 256 rows, 512 if they pack weights, and 1024 columns. With
+// several threads, minimizes the work of the busiest lane: each tile packs its rows again, unless
+// the lane keeps them, and reads or packs its panels of b.
 void choose_tiles(Gemm& g, bool packs_b, int64_t threads) {
   const MatmulShape& s = g.s;
   const int64_t mr = g.table->mr, nr = g.table->nr, batches = s.batches();
-  const int64_t least_m = s.m <= 384 ? std::min<int64_t>(s.m, 1) : ceil_div(s.m, 256);
+  const int64_t most_m = packs_b && g.has_weights ? 512 : 256;
+  const int64_t least_m = s.m <= 384 ? std::min<int64_t>(s.m, 1) : ceil_div(s.m, most_m);
   const int64_t least_n = ceil_div(s.n, 1024);
   g.tiles_m = least_m;
   g.tiles_n = least_n;
@@ -205,6 +219,28 @@ void pack_weights(const PrepareContext& c, Gemm& g) {
              }));
 }
 
+// With fewer rows, packing weights for one run takes longer than transposing y. The bits are those
+// of the other loops, except that narrow blocks of packed rows (kNarrow) have two sums.
+bool can_turn(const Gemm& g) {
+  const MatmulShape& s = g.s;
+  const int64_t rest = s.n % g.table->nr;
+  return g.has_weights && !g.packed_b && !g.rounded_b && s.b_row == 1 && s.a_col == 1 && s.m > 1 &&
+         s.m <= kTurnedRows && (s.m <= 2 * g.table->mr || rest == 0 || rest > 4);
+}
+
+// The slot of a turned product has columns of y, followed by rows of nr columns. The panels of a
+// are in the workspace at a_at.
+int64_t turned_height(const Gemm& g) { return round_up(g.s.m, g.table->nr); }
+
+void prepare_turned(PrepareContext& c, Gemm g) {
+  g.is_turned = true;
+  g.lanes = tile_lanes(c, ceil_div(g.s.n, kTurnedColumns));
+  g.slot_bytes = (turned_height(g) * kTurnedColumns + g.s.m * g.table->nr) * 4;
+  g.a_at = slot_step(tile_workspace(g.lanes, g.slot_bytes));
+  c.set_workspace(g.a_at + turned_height(g) * g.s.k * 4);
+  c.make_state(std::move(g));
+}
+
 Status prepare(PrepareContext& c) {
   Gemm g;
   g.s = product_shape(c);
@@ -213,7 +249,14 @@ Status prepare(PrepareContext& c) {
   const MatmulShape& s = g.s;
   g.by_rows = s.m * (s.k + s.n) > s.k * s.n;
   const int nr = g.table->nr;
-  if (c.is_constant(1) && s.batches() == 1 && s.n > 0 && s.k > 0) pack_weights(c, g);
+  if (c.is_constant(1) && s.batches() == 1 && s.n > 0 && s.k > 0) {
+    pack_weights(c, g);
+    g.has_weights = true;
+  }
+  if (can_turn(g)) {
+    prepare_turned(c, std::move(g));
+    return {};
+  }
   // Packed rows are stored in the order in which the panels of b use them.
   g.pack_a = s.m > 1 && s.n > nr && (s.a_col != 1 || (s.m > 2 * g.table->mr && s.n >= 8 * nr)) &&
              !(g.pairs && g.pairs->in_tiles);
@@ -241,28 +284,105 @@ const float* rounded_a(const RunContext& c, const Gemm& g) {
   return pairs;
 }
 
-// Panel by panel, because a wide one stays in the first-level cache.
-void sweep_rounded(const Gemm& g, int64_t packed_at, float* wide, Sweep sweep) {
-  const int64_t nr = g.table->nr, columns = sweep.columns;
+// Sweeps `columns` columns at a time, after fill(j, sweep) has written the panels of those from j
+// on to `panels`: they stay in the first-level cache.
+template <class Fill>
+void sweep_filled(const GemmTable& table, int64_t columns, float* panels, Sweep sweep,
+                  const Fill& fill) {
+  const int64_t all = sweep.columns;
   Epilogue epilogue;
   if (sweep.epilogue) {
     epilogue = *sweep.epilogue;
     sweep.epilogue = &epilogue;
   }
-  sweep.panels = wide;
-  for (int64_t j = 0; j < columns; j += nr) {
-    const int64_t at = packed_at + j * sweep.k;
-    g.half->widen(nr * sweep.k, g.rounded_b + at, wide);
-    sweep.columns = std::min(nr, columns - j);
-    g.table->sweep(sweep);
-    sweep.y += nr;
-    if (epilogue.column_bias) epilogue.column_bias += nr;
-    if (epilogue.residual) epilogue.residual += nr;
+  sweep.panels = panels;
+  for (int64_t j = 0; j < all; j += columns) {
+    sweep.columns = std::min(columns, all - j);
+    fill(j, sweep);
+    table.sweep(sweep);
+    sweep.y += columns;
+    if (epilogue.column_bias) epilogue.column_bias += columns;
+    if (epilogue.residual) epilogue.residual += columns;
   }
+}
+
+// Prefetches b[k, n] alongside a sweep.
+void expect(const float* b, int64_t k, int64_t n, const MatmulShape& s, Sweep& sweep) {
+  const bool along_k = s.b_row == 1;
+  if (!along_k && s.b_col != 1) return;
+  sweep.next = b;
+  sweep.next_rows = along_k ? n : k;
+  sweep.next_floats = along_k ? k : n;
+  sweep.next_step = along_k ? s.b_col : s.b_row;
+}
+
+// Packs panels of b before each sweep, which reads the next ones of weights from memory meanwhile.
+void sweep_packing(const Gemm& g, const float* b, int64_t k_left, float* panels,
+                   const Sweep& whole) {
+  const MatmulShape& s = g.s;
+  const int64_t all = whole.columns, width = g.packed_columns();
+  sweep_filled(*g.table, width, panels, whole, [&](int64_t j, Sweep& sweep) {
+    const int64_t k = sweep.k, next = j + width;
+    g.table->pack(k, sweep.columns, b + j * s.b_col, s.b_row, s.b_col, panels, k * g.table->nr);
+    sweep.next_rows = 0;
+    if (!g.has_weights) return;
+    if (next < all)
+      expect(b + next * s.b_col, k, std::min(width, all - next), s, sweep);
+    else if (k_left > k)
+      expect(b + k * s.b_row, std::min(k, k_left - k), std::min(width, all), s, sweep);
+  });
+}
+
+// y^T = b^T a^T, tile by tile.
+void run_turned(const RunContext& c, const Gemm& g) {
+  const MatmulShape& s = g.s;
+  const float *const a = c.in(0).as<float>(), *const b = c.in(1).as<float>();
+  const float* const bias = c.has(2) ? c.in(2).as<float>() : nullptr;
+  const float* const residual = c.has(3) ? c.in(3).as<float>() : nullptr;
+  float* const y = c.out(0).as<float>();
+  const int64_t nr = g.table->nr, height = turned_height(g);
+  auto* const panels = reinterpret_cast<float*>(c.workspace<char>() + g.a_at);
+  c.parallel_for(ceil_div(s.k, kDepthPiece), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t k0 = begin * kDepthPiece; k0 < std::min(s.k, end * kDepthPiece);
+         k0 += kDepthPiece) {
+      const int64_t piece = std::min(kDepthPiece, s.k - k0);
+      g.table->pack(piece, s.m, a + k0, 1, s.a_row, panels + k0 * height, piece * nr);
+    }
+  });
+  const auto tile = [&](int64_t index, float* slot) {
+    const int64_t j0 = index * kTurnedColumns, columns = std::min(kTurnedColumns, s.n - j0);
+    float* const rows = slot + height * kTurnedColumns;
+    for (int64_t k0 = 0; k0 < s.k; k0 += kDepthPiece) {
+      const int64_t piece = std::min(kDepthPiece, s.k - k0);
+      g.table->sweep({.rows = columns,
+                      .columns = s.m,
+                      .k = piece,
+                      .left = columns,
+                      .a = b + j0 * s.b_col + k0,
+                      .a_row = s.b_col,
+                      .a_col = 1,
+                      .panels = panels + k0 * height,
+                      .panel_step = piece * nr,
+                      .y = slot,
+                      .y_row = height,
+                      .add = k0 > 0});
+    }
+    for (int64_t j = 0; j < columns; j += nr) {
+      const int64_t count = std::min(nr, columns - j);
+      g.table->pack(s.m, count, slot + j * height, 1, height, rows, s.m * nr);
+      for (int64_t i = 0; i < s.m; ++i) std::copy_n(rows + i * nr, count, y + i * s.n + j0 + j);
+    }
+    const Epilogue e = {.activation = s.activation,
+                        .column_bias = bias ? bias + j0 : nullptr,
+                        .residual = residual ? residual + j0 : nullptr};
+    if (!e.empty()) g.table->finish(s.m, columns, e, y + j0, s.n);
+  };
+  for_tiles(c, ceil_div(s.n, kTurnedColumns), g.lanes, g.slot_bytes, tile);
 }
 
 void run(const RunContext& c) noexcept {
   const Gemm& g = c.state<Gemm>();
+  if (g.is_turned) return run_turned(c, g);
   const MatmulShape& s = g.s;
   const float* a = g.a_at >= 0 ? rounded_a(c, g) : c.in(0).as<float>();
   const float* b = c.in(1).as<float>();
@@ -296,9 +416,6 @@ void run(const RunContext& c) noexcept {
         const bool has_rows = g.keeps_a && *key_of(slot) == key;
         for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += most) {
           const int64_t piece = std::min(most, s.k - k0);
-          if (!g.packed_b && !g.rounded_b)
-            g.table->pack(piece, columns, tile_b + k0 * s.b_row, s.b_row, s.b_col, slot,
-                          piece * nr);
           const float* piece_a = tile_a + k0 * s.a_col;
           if (g.pack_a) {
             float* to = slot + g.slot_a() + (g.keeps_a ? rows * k0 : 0);
@@ -317,136 +434,32 @@ void run(const RunContext& c) noexcept {
                          .is_packed = g.pack_a,
                          .a_row = s.a_row,
                          .a_col = s.a_col,
-                         .panels = g.packed_b ? g.packed_b + packed_at : slot,
+                         .panels = g.packed_b ? g.packed_b + packed_at : nullptr,
                          .panel_step = piece * nr,
                          .y = y + offset,
                          .y_row = s.n,
                          .add = k0 > 0,
                          .epilogue = k0 + most >= s.k && !e.empty() ? &e : nullptr};
-          if (g.rounded_b)
-            sweep_rounded(g, packed_at, slot, sweep);
-          else
+          if (g.packed_b)
             g.table->sweep(sweep);
+          else if (g.rounded_b)
+            sweep_filled(*g.table, nr, slot, sweep, [&](int64_t j, Sweep&) {
+              g.half->widen(nr * piece, g.rounded_b + packed_at + j * piece, slot);
+            });
+          else
+            sweep_packing(g, tile_b + k0 * s.b_row, s.k - k0, slot, sweep);
         }
         if (g.keeps_a) *key_of(slot) = key;
       });
 }
 
-// Every element of b is used once or a few times, so packing would cost more than it saves. If b is
-// contiguous along k, computes dot products; if along n, sums of rows. A matrix times one column is
-// computed as the column times the transposed matrix.
-bool swaps_sides(const MatmulShape& s) { return s.n == 1 && s.m > kGemvRows; }
-
-MatmulShape gemv_shape(const PrepareContext& c) {
-  MatmulShape s = product_shape(c);
-  if (!swaps_sides(s)) return s;
-  std::swap(s.m, s.n);
-  std::swap(s.a_row, s.b_col);
-  std::swap(s.a_col, s.b_row);
-  std::swap(s.a_batch, s.b_batch);
-  return s;
-}
-
-bool takes_dots(const MatmulShape& s) {
-  return s.b_row == 1 && s.a_col == 1 && (s.b_col != 1 || s.k > 1);
-}
-
-// The packed copy of a large weight, such as the head of a language model, would take as much
-// memory again. A few more rows read it in place.
-constexpr int64_t kLargeGemvRows = 8, kLargeWeight = int64_t{1} << 24;
-
-bool is_gemv(const PrepareContext& c) {
-  if (c.out(0).dtype != f32) return false;
-  const MatmulShape s = gemv_shape(c);
-  if (s.m <= kGemvRows) return s.b_col == 1 || (s.b_row == 1 && s.a_col == 1);
-  return s.m <= kLargeGemvRows && s.n * s.k >= kLargeWeight && takes_dots(s) && c.is_constant(1) &&
-         s.batches() == 1 && c.precision() != Precision::bf16;
-}
-
-struct Gemv {
-  MatmulShape s;
-  bool swaps = false;  // a is input 1, and the bias is one number
-  const GemvTable* loops = nullptr;
-  const GemmTable* table = nullptr;     // for the epilogue
-  const BFloat16* rounded_b = nullptr;  // [n, k], for Precision::bf16
-};
-
-Status prepare_gemv(PrepareContext& c) {
-  Gemv g;
-  g.s = gemv_shape(c);
-  g.swaps = swaps_sides(product_shape(c));
-  g.loops = &gemv_table();
-  g.table = &gemm_table();
-  const MatmulShape& s = g.s;
-  if (c.precision() == Precision::bf16 && !g.swaps && c.is_constant(1) && s.batches() == 1 &&
-      takes_dots(s))
-    g.rounded_b = static_cast<const BFloat16*>(
-        c.pack(1, str_cat("gemm.bf16.rows/", s.n, ",", s.k, ",", s.b_col), s.n * s.k * 2,
-               [b = c.in(1).as<float>(), n = s.n, k = s.k, step = s.b_col](void* to) {
-                 auto* const rounded = static_cast<BFloat16*>(to);
-                 for (int64_t j = 0; j < n; ++j)
-                   for (int64_t p = 0; p < k; ++p) rounded[j * k + p] = BFloat16(b[j * step + p]);
-               }));
-  c.make_state(std::move(g));
-  return {};
-}
-
-void run_gemv(const RunContext& c) noexcept {
-  const Gemv& g = c.state<Gemv>();
-  const MatmulShape& s = g.s;
-  const float* a = c.in(g.swaps ? 1 : 0).as<float>();
-  const float* b = c.in(g.swaps ? 0 : 1).as<float>();
-  const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
-  const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
-  float* y = c.out(0).as<float>();
-  // Pieces of columns that read at least about 64 KiB of b, in whole strips.
-  const int64_t width =
-      std::min(round_up(s.n, 128), round_up(ceil_div(16384, std::max<int64_t>(1, s.k)), 128));
-  const int64_t pieces = ceil_div(s.n, std::max<int64_t>(1, width));
-  const int64_t grain =
-      std::max<int64_t>(1, 16384 / std::max<int64_t>(1, std::min(s.n, width) * s.k));
-  c.parallel_for(s.batches() * pieces, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t index = begin; index < end; ++index) {
-      const int64_t batch = index / pieces, j = index % pieces * width;
-      const int64_t columns = std::min(width, s.n - j), offset = batch * s.m * s.n + j;
-      const float* ai = a + s.a_offset(batch);
-      const float* bj = b + s.b_offset(batch) + j * s.b_col;
-      if (g.rounded_b)
-        g.loops->dots_bf16(s.m, columns, s.k, ai, s.a_row, g.rounded_b + j * s.k, s.k, y + offset,
-                           s.n);
-      else if (takes_dots(s))
-        for (int64_t i = 0; i < s.m; i += kGemvRows)  // the piece of b stays in the cache
-          g.loops->dots(std::min(kGemvRows, s.m - i), columns, s.k, ai + i * s.a_row, s.a_row, bj,
-                        s.b_col, y + offset + i * s.n, s.n);
-      else
-        g.loops->combine(s.m, columns, s.k, ai, s.a_row, s.a_col, bj, s.b_row, y + offset, s.n);
-      const Epilogue e = {.activation = s.activation,
-                          .row_bias = g.swaps ? bias : nullptr,
-                          .column_bias = bias && !g.swaps ? bias + j : nullptr,
-                          .residual = residual ? residual + offset : nullptr};
-      if (!e.empty()) g.table->finish(s.m, columns, e, y + offset, s.n);
-    }
-  });
-}
 constexpr KernelDef kKernels[] = {
-    {.op = "matmul",
-     .name = "gemv",
-     .accepts = is_gemv,
-     .prepare = prepare_gemv,
-     .run = run_gemv,
-     .strided = kAllStrided},
     {.op = "matmul",
      .name = "gemm",
      .accepts = is_gemm,
      .prepare = prepare,
      .run = run,
      .strided = kAllStrided},
-    {.op = "linear",
-     .name = "gemv",
-     .accepts = is_gemv,
-     .prepare = prepare_gemv,
-     .run = run_gemv,
-     .strided = 1u << 1},
     {.op = "linear",
      .name = "gemm",
      .accepts = is_gemm,

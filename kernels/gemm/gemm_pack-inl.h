@@ -23,16 +23,53 @@ constexpr int kMr = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 12 : 6;
 constexpr int kNr = 2 * kLanes;
 
 #if HWY_TARGET != HWY_SCALAR
-// to[p kNr + j] = from[j b_col + p] for kLanes rows p of a whole panel, four columns at a time.
+// The first vectors of four columns, in blocks of 128 bits that hold one row of the four: block q
+// of rows[i] is row 4 q + i.
+HWY_INLINE void mix_columns(const float* from, int64_t step, V (&rows)[4]) {
+  const D d;
+  const hn::RepartitionToWide<hn::RebindToUnsigned<D>> pairs;
+  const V a = hn::LoadU(d, from), b = hn::LoadU(d, from + step), c = hn::LoadU(d, from + 2 * step),
+          e = hn::LoadU(d, from + 3 * step);
+  const auto ab = hn::BitCast(pairs, hn::InterleaveLower(d, a, b)),
+             ce = hn::BitCast(pairs, hn::InterleaveLower(d, c, e));
+  const auto ab_upper = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b)),
+             ce_upper = hn::BitCast(pairs, hn::InterleaveUpper(d, c, e));
+  rows[0] = hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce));
+  rows[1] = hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce));
+  rows[2] = hn::BitCast(d, hn::InterleaveLower(pairs, ab_upper, ce_upper));
+  rows[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, ab_upper, ce_upper));
+}
+
+// to[p kNr + j] = from[j b_col + p] for kLanes rows p of a whole panel. Loads whole vectors once:
+// lines of columns that are a power of two apart would evict each other before a second use.
 HWY_INLINE void transpose(const float* from, int64_t b_col, float* to) {
   const D d;
-  const hn::CappedTag<float, 4> four;
-  HWY_ALIGN float mixed[4 * kLanes];
-  for (int j = 0; j < kNr; j += 4, from += 4 * b_col) {
-    hn::StoreInterleaved4(hn::LoadU(d, from), hn::LoadU(d, from + b_col),
-                          hn::LoadU(d, from + 2 * b_col), hn::LoadU(d, from + 3 * b_col), d, mixed);
-    for (int p = 0; p < kLanes; ++p)
-      hn::StoreU(hn::Load(four, mixed + 4 * p), four, to + p * kNr + j);
+  for (int j = 0; j < kNr; j += kLanes, from += kLanes * b_col, to += kLanes) {
+    V mixed[kLanes / 4][4];
+#pragma GCC unroll 4
+    for (int g = 0; g < kLanes / 4; ++g) mix_columns(from + 4 * g * b_col, b_col, mixed[g]);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const auto put = [&](V v, int block)
+                           HWY_ATTR { hn::Store(v, d, to + (4 * block + i) * kNr); };
+#if HWY_TARGET == HWY_AVX3
+      const V low[2] = {hn::ConcatLowerLower(d, mixed[2][i], mixed[0][i]),
+                        hn::ConcatLowerLower(d, mixed[3][i], mixed[1][i])};
+      const V high[2] = {hn::ConcatUpperUpper(d, mixed[2][i], mixed[0][i]),
+                         hn::ConcatUpperUpper(d, mixed[3][i], mixed[1][i])};
+      put(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(low[1]), low[0]), 0);
+      put(hn::OddEvenBlocks(low[1], hn::SwapAdjacentBlocks(low[0])), 1);
+      put(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(high[1]), high[0]), 2);
+      put(hn::OddEvenBlocks(high[1], hn::SwapAdjacentBlocks(high[0])), 3);
+#else
+      if constexpr (kLanes == 8) {
+        put(hn::ConcatLowerLower(d, mixed[1][i], mixed[0][i]), 0);
+        put(hn::ConcatUpperUpper(d, mixed[1][i], mixed[0][i]), 1);
+      } else {
+        put(mixed[0][i], 0);
+      }
+#endif
+    }
   }
 }
 #endif

@@ -270,19 +270,26 @@ struct RowBlocks {
   HWY_INLINE int rows(int64_t index) const { return index < longer ? least + 1 : least; }
 };
 
-// Prefetches a panel from memory to the second-level cache, in parts alongside the blocks of the
-// preceding panel.
-struct NextPanel {
+// Prefetches rows from memory to the second-level cache, in parts alongside the blocks of a panel.
+struct NextRows {
   static constexpr int64_t kLine = 16;  // floats
-  const float* at = nullptr;
-  const float* end = nullptr;
-  int64_t each = 0;  // floats of a part
+  const float* row = nullptr;
+  int64_t rows = 0, floats = 0, step = 0, at = 0;
+  int64_t each = 0;  // lines of a part
 
-  NextPanel(const float* panel, int64_t floats, int64_t parts)
-      : at(panel), end(panel + floats), each((floats / parts / kLine + 1) * kLine) {}
+  NextRows(const float* from, int64_t count, int64_t width, int64_t distance, int64_t parts)
+      : row(from), rows(count), floats(width), step(distance) {
+    each = rows * ((floats + kLine - 1) / kLine) / parts + 1;
+  }
   HWY_INLINE void bring_part() {
-    for (const float* const stop = std::min(end, at + each); at < stop; at += kLine)
-      __builtin_prefetch(at, 0, 2);
+    for (int64_t line = 0; line < each && rows > 0; ++line) {
+      __builtin_prefetch(row + at, 0, 2);
+      at += kLine;
+      if (at < floats) continue;
+      at = 0;
+      row += step;
+      --rows;
+    }
   }
 };
 
@@ -336,8 +343,9 @@ void sweep(const Sweep& s) {
     if (s.epilogue != nullptr) e = s.epilogue->at(0, j, s.y_row);
     b.a = s.a;
     b.y = s.y + j;
-    NextPanel next(panel + s.panel_step, j + kNr < s.columns ? s.k * kNr : 0,
-                   (s.rows + kMr - 1) / kMr);
+    const bool is_last = j + kNr >= s.columns;
+    NextRows next(is_last ? s.next : panel + s.panel_step, is_last ? s.next_rows : 1,
+                  is_last ? s.next_floats : s.k * kNr, s.next_step, (s.rows + kMr - 1) / kMr);
     for (int64_t i = 0, index = 0; i < s.rows; i += b.rows, ++index) {
       next.bring_part();
       set_rows(s, blocks.rows(index), b);

@@ -22,6 +22,19 @@ std::string label_of_types(const Node& node, const std::vector<TensorType>& all)
 
 }  // namespace
 
+// Most runs of a session that changes states, such as the past of a language model, have few rows.
+// Their products read matrices of weights in place, and packed copies for the others would take as
+// much memory again.
+bool Planner::reads_in_place(const Node& node) const {
+  const SessionOptions& options = *request_.options;
+  if (options.low_memory) return true;
+  if (!is_stateful_ || options.precision == Precision::bf16 ||
+      (node.op->def.traits & kProduct) == 0)
+    return false;
+  const TensorType& weights = graph_.value_info(node.inputs[1]).type;
+  return weights.dtype == f32 && weights.rank() == 2;
+}
+
 PrepareContext::Call Planner::call_of(const Node& node, const PreparedNode& concrete,
                                       Side side) const {
   const auto index = static_cast<size_t>(graph_.value_info(node.outputs[0]).node);
@@ -33,7 +46,7 @@ PrepareContext::Call Planner::call_of(const Node& node, const PreparedNode& conc
       .label = label(graph_, node),
       .threads = is_alone ? 1 : request_.threads,
       .precision = request_.options->precision,
-      .low_memory = request_.options->low_memory && !on_device,
+      .low_memory = !on_device && reads_in_place(node),
       .packs = request_.packs,
       .device = on_device ? request_.device : nullptr,
   };
@@ -218,7 +231,7 @@ Status Planner::check_later_nodes() {
                               .label = label(graph_, node),
                               .threads = request_.threads,
                               .precision = request_.options->precision,
-                              .low_memory = request_.options->low_memory};
+                              .low_memory = reads_in_place(node)};
     for (const ValueId id : node.inputs) {
       const bool given = id != kNoValue;
       const TensorType type = given ? type_of(id) : TensorType();

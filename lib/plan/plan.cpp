@@ -31,6 +31,8 @@ Planner::Planner(const PlanRequest& request, int32_t* expand_node)
     : request_(request),
       graph_(*request.graph),
       body_(GraphAccess::body(graph_)),
+      is_stateful_(std::ranges::find(*request.mutable_states, true) !=
+                   request.mutable_states->end()),
       expand_node_(expand_node),
       blocks_(plan_) {}
 

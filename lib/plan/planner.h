@@ -139,6 +139,8 @@ class Planner {
   // session.
   PlacedTensor input_for(const KernelDef& kernel, const Node& node, size_t i);
   bool allowed(const KernelDef& kernel) const;
+  // Whether kernels of the node use weights in place instead of packing them.
+  bool reads_in_place(const Node& node) const;
   // Selects a kernel, device kernels first. `most` is the host if only the CPU can run the node.
   Result<Step> choose_kernel(int32_t index, const Node& node, PreparedNode& prepared,
                              Side most = Side::device);
@@ -201,6 +203,7 @@ class Planner {
   const PlanRequest& request_;
   const Graph& graph_;
   const GraphBody& body_;
+  const bool is_stateful_;  // whether runs change states
   int32_t* expand_node_;
   Plan plan_;
   int position_ = 0;                   // in the schedule
