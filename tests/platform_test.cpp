@@ -3,6 +3,7 @@
 // that no memory has, and threads that do each piece of work once.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cerrno>
@@ -15,11 +16,13 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <vector>
 
 #include "hg/array.h"
 #include "hg/model.h"
 #include "hg/npy.h"
 #include "lib/graph/wide.h"
+#include "lib/model/destination.h"
 #include "lib/parallel/threads.h"
 #include "lib/platform/file.h"
 #include "lib/platform/memory.h"
@@ -141,15 +144,48 @@ TEST_F(Files, TakeTheirPlaceWhole) {
   std::fputs("new\n", file);
   begin_flush(file);
   EXPECT_EQ(flush_to_disk(file), 0);
-  EXPECT_EQ(std::fclose(file), 0);
   EXPECT_EQ(read(old), "old");
-  EXPECT_EQ(replace_file(fresh, old), 0);
+  EXPECT_EQ(replace_file(file, fresh, old), 0);
   EXPECT_EQ(read(old), "new\n");
   EXPECT_FALSE(fs::exists(folder_ / u8"neu_\u00e9"));
-  EXPECT_EQ(replace_file(fresh, old), ENOENT);
+  std::FILE* const other = create_file(fresh, old);
+  ASSERT_NE(other, nullptr);
+  EXPECT_NE(replace_file(other, fresh, path(u8"no/folder")), 0);
   EXPECT_EQ(read(old), "new\n");
-  EXPECT_NE(replace_file(old, path(u8"no/folder")), 0);
-  EXPECT_EQ(read(old), "new\n");
+}
+
+TEST_F(Files, AreAbandonedWhenNoProcessHasThemOpen) {
+  const std::string part = path(u8"part");
+  EXPECT_EQ(remove_abandoned(part), Abandoned::absent);
+  std::FILE* const file = create_file(part, part);
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(remove_abandoned(part), Abandoned::kept);
+  EXPECT_TRUE(fs::exists(folder_ / "part"));
+  EXPECT_EQ(std::fclose(file), 0);
+  EXPECT_EQ(remove_abandoned(part), Abandoned::removed);
+  EXPECT_FALSE(fs::exists(folder_ / "part"));
+  fs::create_directory(folder_ / "part");
+  EXPECT_EQ(remove_abandoned(part), Abandoned::kept);
+}
+
+// Parts of processes that were killed, next to the part of one that still writes.
+TEST_F(Files, PartsThatWereAbandonedDisappear) {
+  const std::string whole = path(u8"whole");
+  for (const char8_t* part : {u8"whole.partial0", u8"whole.partial1", u8"whole.partial3"})
+    write(path(part), "abandoned");
+  std::FILE* const busy = create_file(path(u8"whole.partial2"), whole);
+  ASSERT_NE(busy, nullptr);
+  Result<Destination> destination = Destination::open(whole);
+  ASSERT_TRUE(destination.ok()) << destination.status().message();
+  EXPECT_TRUE(destination->write("new", 3).ok());
+  EXPECT_TRUE(destination->finish({}).ok());
+  EXPECT_EQ(read(whole), "new");
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(folder_))
+    left.push_back(entry.path().filename().string());
+  std::sort(left.begin(), left.end());
+  EXPECT_EQ(left, (std::vector<std::string>{"whole", "whole.partial2"}));
+  EXPECT_EQ(std::fclose(busy), 0);
 }
 
 Model small_model() {

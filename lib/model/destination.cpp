@@ -15,6 +15,20 @@ Status cannot_write(const std::string& path, int error) {
                 str_cat("cannot write '", path, "': ", std::strerror(error)));
 }
 
+std::string part_of(const std::string& path, int number) {
+  return str_cat(path, ".partial", number);
+}
+
+// Opens the first part that no process writes.
+std::FILE* open_part(const std::string& path, int& number) {
+  for (number = 0;;) {
+    const std::string part = part_of(path, number);
+    std::FILE* const file = create_file(part, path);
+    if (file != nullptr || errno != EEXIST) return file;
+    if (remove_abandoned(part) == Abandoned::kept) ++number;
+  }
+}
+
 }  // namespace
 
 Result<Destination> Destination::open(const std::string& path) {
@@ -22,13 +36,13 @@ Result<Destination> Destination::open(const std::string& path) {
   destination.path_ = resolve_links(path);
   destination.file_ = open_special(destination.path_);
   if (destination.file_ == nullptr && errno != 0) return cannot_write(path, errno);
-  for (int number = 0; destination.file_ == nullptr; ++number) {
-    std::string temporary = str_cat(destination.path_, ".partial", number);
-    destination.file_ = create_file(temporary, destination.path_);
-    if (destination.file_ != nullptr)
-      destination.temporary_ = std::move(temporary);
-    else if (errno != EEXIST)
-      return cannot_write(path, errno);
+  if (destination.file_ != nullptr) return destination;
+  int number = 0;
+  destination.file_ = open_part(destination.path_, number);
+  if (destination.file_ == nullptr) return cannot_write(path, errno);
+  destination.temporary_ = part_of(destination.path_, number);
+  // Processes that were killed may have left others.
+  while (remove_abandoned(part_of(destination.path_, ++number)) != Abandoned::absent) {
   }
   return destination;
 }
@@ -62,9 +76,9 @@ Status Destination::finish(const std::function<bool(const std::string& temporary
   if (keep) begin_flush(file_);
   if (!temporary_.empty() && keep && !keep(temporary_)) return {};
   if (const int error = flush_to_disk(file_); error != 0) return failed(error);
-  if (std::fclose(std::exchange(file_, nullptr)) != 0) return failed(errno);
-  if (temporary_.empty()) return {};
-  if (const int error = replace_file(temporary_, path_); error != 0) return failed(error);
+  std::FILE* const file = std::exchange(file_, nullptr);
+  if (temporary_.empty()) return std::fclose(file) == 0 ? Status() : failed(errno);
+  if (const int error = replace_file(file, temporary_, path_); error != 0) return failed(error);
   temporary_.clear();
   return {};
 }

@@ -46,16 +46,20 @@ std::string resolve_links(const std::string& path);
 // Otherwise returns null with errno 0.
 std::FILE* open_special(const std::string& path);
 // Creates a new file; null with errno, EEXIST if it exists. Copies the mode of `like`, if that file
-// exists and the system has modes.
+// exists and the system has modes. While the file is open, remove_abandoned() leaves it alone.
 std::FILE* create_file(const std::string& path, const std::string& like);
+enum class Abandoned { removed, absent, kept };
+// Removes a file of create_file() whose process ended without closing it. Keeps the file if it is
+// still open, if it is not a regular file, or if that cannot be known.
+Abandoned remove_abandoned(const std::string& path);
 // Asks the system to start writing to disk. Errors are ignored.
 void begin_flush(std::FILE* stream);
 // Returns 0 once everything is on disk, otherwise errno. Files without a disk, such as pipes, need
 // no waiting.
 int flush_to_disk(std::FILE* stream);
-// Atomically replaces `to` by `from`: a process that opens `to` finds the old or the new file.
-// Returns 0, or errno; both files are then unchanged.
-int replace_file(const std::string& from, const std::string& to);
+// Closes the file `from` of create_file() and atomically replaces `to` by it: a process that opens
+// `to` finds the old or the new file. Returns 0, or errno; both files are then unchanged.
+int replace_file(std::FILE* stream, const std::string& from, const std::string& to);
 int remove_file(const std::string& path);
 
 }  // namespace hg

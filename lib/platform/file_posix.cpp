@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -90,6 +91,21 @@ std::FILE* stream_of(int file) {
   return stream;
 }
 
+bool lock(int file) {
+  int locked;
+  do locked = flock(file, LOCK_EX);
+  while (locked != 0 && errno == EINTR);
+  return locked == 0;
+}
+
+// Whether the path names the open file.
+bool is_at(int file, const std::string& path) {
+  struct stat open {
+  }, named{};
+  return fstat(file, &open) == 0 && lstat(path.c_str(), &named) == 0 && S_ISREG(named.st_mode) &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
 }  // namespace
 
 std::FILE* open_special(const std::string& path) {
@@ -102,11 +118,25 @@ std::FILE* open_special(const std::string& path) {
 }
 
 std::FILE* create_file(const std::string& path, const std::string& like) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, 0666);
-  if (file < 0) return nullptr;
+  int file = -1;
+  // The lock ends with the process. Before it, another process may take the file for abandoned.
+  do {
+    if (file >= 0) close(file);
+    file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, 0666);
+    if (file < 0) return nullptr;
+  } while (lock(file) && !is_at(file, path));
   struct stat old {};
   if (stat(like.c_str(), &old) == 0) (void)fchmod(file, old.st_mode & 07777);
   return stream_of(file);
+}
+
+Abandoned remove_abandoned(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (file < 0) return errno == ENOENT ? Abandoned::absent : Abandoned::kept;
+  const bool is_removed =
+      flock(file, LOCK_EX | LOCK_NB) == 0 && is_at(file, path) && std::remove(path.c_str()) == 0;
+  close(file);
+  return is_removed ? Abandoned::removed : Abandoned::kept;
 }
 
 void begin_flush(std::FILE* stream) {
@@ -123,8 +153,12 @@ int flush_to_disk(std::FILE* stream) {
   return 0;
 }
 
-int replace_file(const std::string& from, const std::string& to) {
-  return std::rename(from.c_str(), to.c_str()) != 0 ? errno : 0;
+int replace_file(std::FILE* stream, const std::string& from, const std::string& to) {
+  // A closed file would count as abandoned.
+  const int error =
+      std::fflush(stream) != 0 || std::rename(from.c_str(), to.c_str()) != 0 ? errno : 0;
+  const bool is_closed = std::fclose(stream) == 0;
+  return error != 0 || is_closed ? error : errno;
 }
 
 int remove_file(const std::string& path) { return std::remove(path.c_str()) != 0 ? errno : 0; }

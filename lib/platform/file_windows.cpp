@@ -190,6 +190,12 @@ std::FILE* create_file(const std::string& path, const std::string&) {
   return stream;
 }
 
+Abandoned remove_abandoned(const std::string& path) {
+  // An open file of create_file() cannot be removed.
+  if (DeleteFileW(wide_path(path).c_str()) != 0) return Abandoned::removed;
+  return GetLastError() == ERROR_FILE_NOT_FOUND ? Abandoned::absent : Abandoned::kept;
+}
+
 void begin_flush(std::FILE*) {}
 
 int flush_to_disk(std::FILE* stream) {
@@ -199,7 +205,8 @@ int flush_to_disk(std::FILE* stream) {
   return 0;
 }
 
-int replace_file(const std::string& from, const std::string& to) {
+int replace_file(std::FILE* stream, const std::string& from, const std::string& to) {
+  if (std::fclose(stream) != 0) return errno;
   const BOOL moved = MoveFileExW(wide_path(from).c_str(), wide_path(to).c_str(),
                                  MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH);
   return moved ? 0 : errno_of(GetLastError());

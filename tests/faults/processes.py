@@ -51,8 +51,8 @@ def kill_at_random(name, command, out, old, times, rng):
         else:
             new += 1
             assert is_whole(out), f"{name} left a file that is neither the old nor the new one"
-    for partial in out.parent.glob(out.name + ".partial*"):
-        partial.unlink()
+    # The last round, which ends, removes what the others left.
+    assert not list(out.parent.glob(out.name + ".partial*")), f"{name} left a part"
     print(f"{name} killed {times + 2} times: the old file {kept}, the new one {new}")
     assert new > 0, f"{name} ended and left the old file"
 
