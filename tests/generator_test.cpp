@@ -109,7 +109,7 @@ TEST(Generator, StopsAtIdsAndCallbacks) {
   const Ids first = whole.greedy(prompts[0], 20), second = whole.greedy(prompts[1], 20);
   Generator generator = generator_of();
   const Generation one =
-      must(generator.generate(prompts, {.max_tokens = 20, .stop_ids = {first[5], -7}}));
+      must(generator.generate(prompts, {.max_tokens = 20, .stop_ids = {first[5]}}));
   const auto stopped = [&](const Ids& ids) {
     return Ids(ids.begin(), std::find(ids.begin(), ids.end(), first[5]));
   };
@@ -245,6 +245,9 @@ TEST(Generator, RefusesBeforeAnyRun) {
   refuses({{1, kWords}}, {}, "prompt 0 has the id 61, but the vocabulary has 61 tokens");
   refuses({{-1}}, {}, "the id -1");
   refuses({{1}}, {.max_tokens = -1}, "max_tokens is -1");
+  refuses({{1}}, {.stop_ids = {3, -7}}, "stop_ids has the id -7");
+  refuses({{1}}, {.stop_ids = {kWords}},
+          "stop_ids has the id 61, but the vocabulary has 61 tokens");
   refuses({{1, 2}}, {.max_tokens = 200},
           "prompt 0 of length 2 and max_tokens 200 exceed the model's 200 positions");
   refuses({{1}}, {.max_tokens = std::numeric_limits<int64_t>::max()}, "200 positions");

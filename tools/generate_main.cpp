@@ -14,6 +14,7 @@
 #include "hg/npy.h"
 #include "hg/text/model_files.h"
 #include "tools/command_line/command_line.h"
+#include "tools/command_line/overwrites.h"
 #include "tools/command_line/words.h"
 #include "tools/entry.h"
 #include "tools/generated_text.h"
@@ -152,6 +153,8 @@ Outcome read(GenerateJob& job) {
     if (Outcome o = parse_ids("--ids", text, job.prompts.emplace_back()); !o.ok()) return o;
   for (const std::string& text : job.stop_ids)
     if (Outcome o = parse_ids("--stop-id", text, job.options.stop_ids); !o.ok()) return o;
+  for (const std::string& text : job.stops)
+    if (text.empty()) return usage("--stop is empty; give the text that ends a sequence");
   job.options.early_stopping = job.early_stopping == "yes"     ? EarlyStopping::yes
                                : job.early_stopping == "never" ? EarlyStopping::never
                                                                : EarlyStopping::no;
@@ -307,8 +310,17 @@ Outcome answer(GenerateJob& job, Generator& generator, GeneratedText* text,
   return {};
 }
 
+// Adds ids of the model's files. They may name tokens that the model cannot choose.
+void add_stop_ids(const std::vector<int32_t>& ids, const Generator& generator,
+                  GenerateOptions& options) {
+  const int64_t words = generator.vocabulary();
+  for (const int32_t id : ids)
+    if (words == 0 || id < words) options.stop_ids.push_back(id);
+}
+
 Outcome run(GenerateJob& job) {
   if (Outcome o = read(job); !o.ok()) return o;
+  if (Outcome o = check_place(job.cache); !o.ok()) return o;
   if (!job.cache.empty() && job.options.max_tokens == 0)
     return usage("--prompt-cache needs --max-tokens 1 or more, because nothing is read without");
   Result<Model> model = load_adapted(job.model, job.adapters);
@@ -319,7 +331,6 @@ Outcome run(GenerateJob& job) {
     return usage("--features and --decoder-ids are for encoder-decoders, and the model is none");
   const Result<std::vector<int32_t>> stop_ids = stop_ids_of(*model);
   if (!stop_ids.ok()) return outcome(stop_ids.status());
-  job.options.stop_ids.insert(job.options.stop_ids.end(), stop_ids->begin(), stop_ids->end());
   std::unique_ptr<GeneratedText> text;
   std::unique_ptr<ChatPrompts> chat;
   if (job.chats) {
@@ -341,8 +352,6 @@ Outcome run(GenerateJob& job) {
       if (!ids.ok()) return outcome(ids.status());
       job.prompts.push_back(*std::move(ids));
     }
-    job.options.stop_ids.insert(job.options.stop_ids.end(), text->stop_ids().begin(),
-                                text->stop_ids().end());
   }
   if (text)
     if (Outcome o = use_grammar(job, *text); !o.ok()) return o;
@@ -364,6 +373,8 @@ Outcome run(GenerateJob& job) {
   if (!job.past.empty()) past = *parse_dtype(job.past);
   Result<Generator> generator = Generator::create(*model, options, past);
   if (!generator.ok()) return outcome(generator.status());
+  add_stop_ids(*stop_ids, *generator, job.options);
+  if (text) add_stop_ids(text->stop_ids(), *generator, job.options);
   std::optional<Generator> draft;
   if (!job.draft.empty()) {
     Result<Generator> opened = open_draft(job.draft, options);

@@ -301,6 +301,8 @@ Outcome quantize(QuantizeJob& job, Quantized& done) {
   const FileOption svg{"--svg", job.svg}, old{"MODEL", job.model};
   if (!job.svg.empty())
     if (Outcome o = check_overwrites({&svg, 1}, {&old, 1}); !o.ok()) return o;
+  for (const FileOption& each : outputs)
+    if (Outcome o = check_place(each.path); !o.ok()) return o;
   const Result<Model> model = Model::load(job.model);
   if (!model.ok()) return outcome(model.status());
   if (!job.inputs.empty() && !model->entries().empty())

@@ -177,18 +177,6 @@ class Job {
     return check_overwrites(std::span(written).subspan(trains_adapter() ? 0 : 1), {&model, 1});
   }
 
-  // Training may take hours, so a missing folder is reported before it starts.
-  static Outcome check_place(const std::string& path) {
-    if (path.empty()) return {};
-    const std::filesystem::path file = path_of(path), folder = file.parent_path();
-    std::error_code error;
-    if (std::filesystem::is_directory(file, error))
-      return {Exit::unreadable, str_cat("cannot write '", path, "': it is a directory")};
-    if (folder.empty() || std::filesystem::is_directory(folder, error)) return {};
-    return {Exit::unreadable,
-            str_cat("cannot write '", path, "': there is no directory '", text_of(folder), "'")};
-  }
-
   // -- Data --------------------------------------------------------------------------------------
 
   Outcome open_data(Model& model) {

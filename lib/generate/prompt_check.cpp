@@ -40,7 +40,10 @@ Status check_prompts(const DecoderSession& decoder, std::span<const std::vector<
            "generate: a beam search has no constraint");
   HG_CHECK(std::isfinite(options.length_penalty), "generate: length_penalty is ",
            double{options.length_penalty}, ", expected a finite number");
-  const int64_t limit = decoder.position_limit();
+  const int64_t limit = decoder.position_limit(), words = decoder.vocabulary();
+  for (const int32_t id : options.stop_ids)
+    HG_CHECK(id >= 0 && (words == 0 || id < words), "generate: stop_ids has the id ", id,
+             ", but the vocabulary has ", words, " tokens");
   size_t longest = 0, shortest = std::numeric_limits<size_t>::max();
   for (size_t i = 0; i < prompts.size(); ++i) {
     const std::vector<int32_t>& prompt = prompts[i];

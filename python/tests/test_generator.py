@@ -235,6 +235,8 @@ def test_stops(generator, weights):
     stop = want[3]
     answer = generator.generate([1, 2], max_tokens=8, stop_ids=[stop])
     assert answer.ids == want[: want.index(stop)] and answer.finish == "stop"
+    with pytest.raises(ValueError, match="stop_ids has the id 4096, but the vocabulary has"):
+        generator.generate([1, 2], stop_ids=[4096])
     for token in generator.stream([1, 2], max_tokens=8):
         generator.end(token.prompt)
     assert generator.answers[0].ids == want[:1] and generator.answers[0].finish == "stop"

@@ -32,6 +32,7 @@ hg::Result<std::unique_ptr<Served>> Served::load(const std::string& path,
   Engine::Options engine = options.engine;
   engine.session.entry = options.entry;
   HG_TRY_ASSIGN(served->engine_, Engine::create(file, served->tokenizer_, engine));
+  std::erase_if(served->stop_ids_, [&](int32_t id) { return !served->can_choose(id); });
   served->session_ = engine.session;
   served->embed_options_.pooling = options.pooling;
   served->most_tokens_ = options.most_tokens;
@@ -39,6 +40,10 @@ hg::Result<std::unique_ptr<Served>> Served::load(const std::string& path,
   if (const int64_t limit = served->engine_->position_limit(); limit > 0)
     served->most_context_ = std::min(served->most_context_, limit);
   return served;
+}
+
+bool Served::can_choose(int32_t id) const {
+  return engine_->vocabulary() == 0 || id < engine_->vocabulary();
 }
 
 std::optional<ApiError> Served::read_prompt(const CompletionRequest& request, Task& task) const {
@@ -171,10 +176,10 @@ std::optional<ApiError> Served::prepare(const CompletionRequest& request, Task& 
   for (const std::string& stop : request.stops) {
     // The text of a special token is not part of the answer, so only its id can be found.
     const std::optional<int32_t> id = tokenizer_.id_of(stop);
-    if (id && tokenizer_.is_special(*id))
-      options.stop_ids.push_back(*id);
-    else
+    if (!id || !tokenizer_.is_special(*id))
       task.stops.push_back(stop);
+    else if (can_choose(*id))
+      options.stop_ids.push_back(*id);
   }
   task.alternatives = request.alternatives;
   task.frequency_penalty = static_cast<float>(request.frequency_penalty);

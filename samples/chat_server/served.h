@@ -39,6 +39,7 @@ class Served {
  private:
   Served(hg::Model model, hg::Tokenizer tokenizer)
       : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
+  bool can_choose(int32_t id) const;  // whether the model's logits have this token
   std::optional<ApiError> check_ids(const std::vector<int32_t>& ids, const char* param) const;
   std::optional<ApiError> read_prompt(const CompletionRequest& request, Task& task) const;
   std::optional<ApiError> check_size(const CompletionRequest& request, Task& task) const;

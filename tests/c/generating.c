@@ -85,6 +85,11 @@ void test_generation(void) {
                hg_generator_begin(generator, &empty, 1, NULL));
   EXPECT_FAILS(HG_INVALID_ARGUMENT, "prompts[0].ids is null and has 2 entries",
                hg_generator_begin(generator, &wrong, 1, NULL));
+  const int32_t outside[1] = {1 << 20};
+  options.stop_ids = outside;
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "stop_ids has the id 1048576, but the vocabulary has",
+               hg_generator_begin(generator, prompts, 1, &options));
+  options.stop_ids = stop;
   options.temperature = -1;
   EXPECT_FAILS(HG_INVALID_ARGUMENT, "temperature is -1",
                hg_generator_begin(generator, prompts, 1, &options));

@@ -27,7 +27,7 @@ TEST_F(Programs, GenerateContinuesPrompts) {
   EXPECT_EQ(run("hg-generate words.hgm --ids 1 --ids 3 --max-tokens 2").out, "2,3\n4,0\n");
   EXPECT_EQ(run("hg-generate words.hgm --ids 1 --max-tokens 0").out, "\n");
   const json one = json::parse(
-      run("hg-generate words.hgm --ids 4,1 --stop-id 4 --stop-id 9 --json --log-probabilities")
+      run("hg-generate words.hgm --ids 4,1 --stop-id 4 --stop-id 0 --json --log-probabilities")
           .out);
   EXPECT_EQ(one["ids"], json({2, 3}));
   EXPECT_EQ(one["finish"], "stop");
@@ -87,6 +87,13 @@ TEST_F(Programs, GenerateKeepsThePast) {
   EXPECT_NE(unsaved.err.find("words.past"), std::string::npos) << unsaved.err;
   EXPECT_EQ(run("hg-generate words.hgm --ids 4,1 --max-tokens 4 --past i8").out, "2,3,4,0\n");
   expect_refusal(cached + "1 --ids 2", 1, "--prompt-cache takes one prompt");
+  // Nothing is generated for a place that cannot be written.
+  EXPECT_EQ(unsaved.out, "");
+  fs::create_directory(folder_ / "taken");
+  expect_refusal("hg-generate none.hgm --ids 1 --prompt-cache taken", 2, "it is a directory");
+  EXPECT_EQ(run("hg-generate words.hgm --ids 1 --max-tokens 1 --prompt-cache fresh.past").exit, 0);
+  EXPECT_TRUE(fs::exists(folder_ / "fresh.past"));
+  EXPECT_FALSE(fs::exists(folder_ / "fresh.past.probe"));
 }
 
 TEST_F(Programs, GenerateEmbeds) {
@@ -191,6 +198,8 @@ TEST_F(Programs, GenerateReadsTheFilesOfTheModel) {
     save_with(config);
     EXPECT_EQ(run("hg-generate words.hgm --ids 1 --max-tokens 4").out, "2,3,4,0\n") << config;
   }
+  save_with(R"({"eos_token_id": [4, 7]})");  // the model cannot choose 7
+  EXPECT_EQ(run("hg-generate words.hgm --ids 1").out, "2,3\n");
   save_with("[]");
   expect_refusal("hg-generate words.hgm --ids 1", 2,
                  "the attachment generation_config.json is not a JSON object");
@@ -289,6 +298,11 @@ TEST_F(Programs, GenerateRefusals) {
   expect_refusal("hg-generate words.hgm --ids 1,", 1, "--ids: '' is not a token id");
   expect_refusal("hg-generate words.hgm --ids 2147483648", 1, "'2147483648' is not a token id");
   expect_refusal("hg-generate words.hgm --ids 1 --stop-id a", 1, "--stop-id: 'a'");
+  expect_refusal("hg-generate words.hgm --ids 1 --stop-id 5", 4,
+                 "stop_ids has the id 5, but the vocabulary has 5 tokens");
+  expect_refusal("hg-generate words.hgm --ids 1 --stop ''", 1, "--stop is empty");
+  expect_refusal("hg-generate words.hgm --ids 1 --threads 1 --threads 2", 1,
+                 "--threads is given 2 times; give it once");
   expect_refusal("hg-generate words.hgm --ids 1 --max-tokens -1", 1, "--max-tokens");
   expect_refusal("hg-generate words.hgm --ids 1 --top-p 2", 1, "top_p is 2");
   expect_refusal("hg-generate words.hgm --ids 1 --top-k -1", 1, "top_k is -1");

@@ -38,6 +38,15 @@ std::string not_a_number(const std::string& word) {
                  std::to_string(Limits::max()));
 }
 
+// The sentence for an option that is given more often than it may be; empty if there is none.
+std::string given_too_often(const CLI::App& app) {
+  for (const CLI::Option* const option : app.get_options())
+    if (option->get_expected_max() == 1 && option->count() > 1)
+      return str_cat(option->get_name(), " is given ", uint64_t{option->count()},
+                     " times; give it once");
+  return {};
+}
+
 }  // namespace
 
 struct CommandLine::Parser {
@@ -181,6 +190,9 @@ Outcome CommandLine::read(int argc, const char* const* argv, std::string& said) 
     // CLI11's form of a flag with a value, in the same columns.
     const size_t at = said.find("{}     ");
     if (at != std::string::npos) said.replace(at, 7, "[=TEXT]");
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string too_often = given_too_often(app);
+    return usage(too_often.empty() ? error.what() : too_often, "; see ", app.get_name(), " --help");
   } catch (const CLI::ParseError& error) {
     return usage(error.what(), "; see ", app.get_name(), " --help");
   }

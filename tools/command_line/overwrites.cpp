@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/command_line/overwrites.h"
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 
 namespace hg::tools {
 namespace {
@@ -48,6 +51,30 @@ Outcome check_overwrites(std::span<const FileOption> written, std::span<const Fi
     for (const FileOption& each : written.first(i))
       if (is_same_file(written[i].path, each.path)) return overwrites(written[i], each);
   }
+  return {};
+}
+
+Outcome check_place(const std::string& path) {
+  if (!names_a_file(path)) return {};
+  const auto refused = [&](const auto&... why) {
+    return Outcome{Exit::unreadable, str_cat("cannot write '", path, "': ", why...)};
+  };
+  std::error_code error;
+  fs::path file = std::u8string(path.begin(), path.end());
+  if (fs::exists(file, error)) file = fs::canonical(file, error);
+  if (fs::is_directory(file, error)) return refused("it is a directory");
+  if (fs::exists(file, error) && !fs::is_regular_file(file, error)) return {};  // a pipe or device
+  const fs::path folder = file.parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, error)) {
+    const std::u8string name = folder.u8string();
+    return refused("there is no directory '", std::string(name.begin(), name.end()), "'");
+  }
+  // The file will be written next to its place, and renamed.
+  const fs::path probe = file.native() + fs::path(".probe").native();
+  if (fs::exists(probe, error)) return {};
+  errno = 0;
+  if (!std::ofstream(probe)) return refused(std::strerror(errno));
+  fs::remove(probe, error);
   return {};
 }
 

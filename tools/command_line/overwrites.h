@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds outputs of a command line that would overwrite its inputs.
+// Checks the outputs of a command line: whether they would overwrite its inputs, and whether they
+// can be written.
 #pragma once
 
 #include <span>
@@ -25,5 +26,9 @@ std::vector<FileOption> files_in(std::string_view option, std::span<const std::s
 
 // Fails with a usage error if a written file is also read, or if two options write one file.
 Outcome check_overwrites(std::span<const FileOption> written, std::span<const FileOption> read);
+
+// Fails if a file cannot be written to `path`, so that long work does not end without its result.
+// Leaves no file. Empty paths and "-" name no file.
+Outcome check_place(const std::string& path);
 
 }  // namespace hg::tools

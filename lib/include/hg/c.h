@@ -421,7 +421,7 @@ typedef struct hg_generate_options {
   int32_t top_k;           /* 0: all */
   int64_t max_tokens;      /* 128; new tokens per prompt */
   uint64_t seed;           /* of draws */
-  const int32_t* stop_ids; /* end a sequence; not part of it */
+  const int32_t* stop_ids; /* end a sequence; not part of it; in the vocabulary */
   size_t stop_id_count;
   float temperature; /* 0: the token with the largest logit */
   float top_p;       /* 1 */

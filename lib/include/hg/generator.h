@@ -60,7 +60,8 @@ enum class EarlyStopping : uint8_t {
 
 struct GenerateOptions {
   int64_t max_tokens = 128;            // new tokens per prompt; 0: none
-  std::vector<int32_t> stop_ids = {};  // end a sequence, and do not belong to it
+  // End a sequence, and do not belong to it. Each must be in the vocabulary.
+  std::vector<int32_t> stop_ids = {};
   SamplerOptions sampler = {};         // sequence i draws from sequence i of the seed
   // Answers per prompt. Sequence i * num_return_sequences + k is answer k to prompt i. With beams,
   // at most num_beams, the best one first; otherwise each draws its own tokens.
