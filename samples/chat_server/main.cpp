@@ -315,5 +315,6 @@ int main(int argc, char** argv) {
   httplib::Server server;
   add_routes(server, state);
   return serve(server, arguments.http, "chat_server",
-               hg::str_cat(uint64_t{models.size()}, " models"), fail, state.is_ready, ending);
+               hg::str_cat(uint64_t{models.size()}, models.size() == 1 ? " model" : " models"),
+               fail, state.is_ready, ending);
 }
