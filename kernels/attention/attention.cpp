@@ -295,13 +295,13 @@ void attend_block(const RunContext& c, const AttentionState& s, int64_t head, in
   const int64_t last_key = s.causal ? std::min(s.keys, first + w.queries) : s.keys;
   for (int64_t key = 0; key < last_key; key += kKeyBlock) {
     w.keys = std::min(kKeyBlock, last_key - key);
+    w.added = nullptr;
+    const bool has_mask = c.has(3) || (s.causal && key + w.keys > first + 1);
+    if (has_mask && !find_added(mask, first, key, memory + slot.added, w)) continue;
     const Matrix k = as_floats(c.in(1).as<T>() + o.k + key * s.k_time, w.keys, s.dim, s.k_time,
                                s.k_dim, memory + slot.wide);
     if (s.dim == 0) std::fill_n(w.scores, w.queries * kKeyBlock, 0.0f);  // no product writes them
     products.score(k);
-    w.added = nullptr;
-    if (c.has(3) || (s.causal && key + w.keys > first + 1))
-      find_added(mask, first, key, memory + slot.added, w);
     s.attend->weigh(w);
     const Matrix v = as_floats(c.in(2).as<T>() + o.v + key * s.v_time, w.keys, s.value_dim,
                                s.v_time, s.v_dim, memory + slot.wide);

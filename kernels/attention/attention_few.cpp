@@ -78,6 +78,7 @@ void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float*
                          .keys = keys,
                          .scale = static_cast<float>(s.scale),
                          .padded_value_dim = s.padded_value_dim()};
+    bool has_keys = true;
     for (int64_t h = 0, mask_at = -1; h < s.heads_per_key_head; ++h) {
       const int64_t row = h * s.times, at = attention_offsets(s, head + h).mask;
       w.scores = scores + row * kKeyBlock;
@@ -85,9 +86,12 @@ void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float*
       w.top = result + s.top_at() + row;
       w.sum = result + s.sum_at() + row;
       if ((c.has(3) || s.causal) && at != mask_at)  // most heads share a mask
-        find_added(attention_mask<T>(c, s, at), 0, key, memory + slot.added, w);
+        has_keys = find_added(attention_mask<T>(c, s, at), 0, key, memory + slot.added, w);
       mask_at = at;
-      s.attend->weigh(w);
+      if (has_keys)
+        s.attend->weigh(w);
+      else
+        std::fill_n(w.scores, s.times * kKeyBlock, 0.0f);
     }
     const Matrix v = as_floats(c.in(2).as<T>() + o.v + key * s.v_time, keys, s.value_dim, s.v_time,
                                1, memory + slot.wide);

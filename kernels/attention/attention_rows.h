@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/attention/attention_block.h"
@@ -35,17 +36,40 @@ Matrix as_floats(const T* from, int64_t rows, int64_t columns, int64_t row, int6
   }
 }
 
-// The numbers that the mask adds to the scores of queries from `first` and keys from `key` on.
+enum class Shown { none, some, all };
+
+// Which of the keys from `key` on a mask of bools shows to queries from `first` on.
 template <class T>
-void find_added(const AttentionMask<T>& mask, int64_t first, int64_t key, float* buffer,
+Shown shown(const AttentionMask<T>& mask, int64_t first, int64_t key, const AttentionScores& w) {
+  if (!mask.hides || mask.causal || mask.key != 1 || w.keys == 0) return Shown::some;
+  bool any = false, all = true;
+  for (int64_t i = 0; i < (mask.time == 0 ? 1 : w.queries); ++i) {
+    const bool* const row = mask.hides + (first + i) * mask.time + key;
+    const auto has = [&](bool what) {
+      return std::memchr(row, what, static_cast<size_t>(w.keys)) != nullptr;
+    };
+    any = any || has(true);
+    all = all && !has(false);
+    if (any && !all) return Shown::some;
+  }
+  return any ? Shown::all : Shown::none;
+}
+
+// Finds the numbers that the mask adds to the scores of queries from `first` and keys from `key`
+// on. Returns false if it hides all of these keys.
+template <class T>
+bool find_added(const AttentionMask<T>& mask, int64_t first, int64_t key, float* buffer,
                 AttentionScores& w) {
   if constexpr (std::is_same_v<T, float>) {
     if (mask.adds && !mask.causal && mask.key == 1) {
       w.added = mask.adds + first * mask.time + key;
       w.added_row = mask.time;
-      return;
+      return true;
     }
   }
+  const Shown keys = shown(mask, first, key, w);
+  w.added = nullptr;
+  if (keys != Shown::some) return keys == Shown::all;
   const bool same_rows = !mask.causal && mask.time == 0;
   for (int64_t i = 0; i < (same_rows ? 1 : w.queries); ++i) {
     const int64_t t = first + i;
@@ -61,6 +85,7 @@ void find_added(const AttentionMask<T>& mask, int64_t first, int64_t key, float*
   }
   w.added = buffer;
   w.added_row = same_rows ? 0 : kKeyBlock;
+  return true;
 }
 
 }  // namespace hg::kernels
