@@ -2,6 +2,8 @@
 // The loops of half_simd.h.
 #include "kernels/simd/half_simd.h"
 
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/half_simd.cpp"
 // clang-format off
@@ -14,48 +16,60 @@
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 
-void widen_f16(int64_t count, const Half* from, float* to) {
+// Calls step(from, to) for each vector of the numbers. The last one begins earlier, as numbers that
+// are converted again in place stay the same, or is copied if all are fewer than a vector.
+template <class From, class To, class Step>
+HWY_INLINE void by_vectors(int64_t count, const From* from, To* to, const Step& step) {
   int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) step(from + i, to + i);
+  if (i == count) return;
+  if (i > 0) return step(from + count - kLanes, to + count - kLanes);
+  From part[kLanes] = {};
+  To converted[kLanes];
+  std::copy_n(from, count, part);
+  step(part, converted);
+  std::copy_n(converted, count, to);
+}
+
+void widen_f16(int64_t count, const Half* from, float* to) {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3  // others have no instruction for it
-  const D d;
-  const hn::Rebind<hwy::float16_t, D> narrow;
-  for (; i + kLanes <= count; i += kLanes)
-    hn::StoreU(
-        hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(from + i))), d,
-        to + i);
+  by_vectors(count, from, to, [](const Half* x, float* y) HWY_ATTR {
+    const D d;
+    const hn::Rebind<hwy::float16_t, D> narrow;
+    hn::StoreU(hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(x))), d,
+               y);
+  });
+#else
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
 #endif
-  for (; i < count; ++i) to[i] = static_cast<float>(from[i]);
 }
 
 void widen_bf16(int64_t count, const BFloat16* from, float* to) {
-  const D d;
-  const hn::RebindToUnsigned<D> bits;
-  const hn::Rebind<uint16_t, D> narrow;
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const auto half = hn::LoadU(narrow, reinterpret_cast<const uint16_t*>(from + i));
-    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, half))), d, to + i);
-  }
-  for (; i < count; ++i) to[i] = static_cast<float>(from[i]);
+  by_vectors(count, from, to, [](const BFloat16* x, float* y) HWY_ATTR {
+    const D d;
+    const hn::RebindToUnsigned<D> bits;
+    const hn::Rebind<uint16_t, D> narrow;
+    const auto half = hn::LoadU(narrow, reinterpret_cast<const uint16_t*>(x));
+    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, half))), d, y);
+  });
 }
 
 // to = T(Half(from)). store(halves, at) writes a vector of them.
 template <class T, class Store>
 HWY_INLINE void through_f16(int64_t count, const float* from, T* to,
                             [[maybe_unused]] const Store& store) {
-  int64_t i = 0;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  const D d;
-  const hn::Rebind<hwy::float16_t, D> narrow;
-  for (; i + kLanes <= count; i += kLanes) {
-    const V v = hn::LoadU(d, from + i);
-    if (hn::AllFalse(d, hn::IsNaN(v)))
-      store(hn::DemoteTo(narrow, v), to + i);
-    else  // the instruction preserves NaN bits that Half does not
-      for (int64_t k = i; k < i + kLanes; ++k) to[k] = static_cast<T>(Half(from[k]));
-  }
+  by_vectors(count, from, to, [&](const float* x, T* y) HWY_ATTR {
+    const D d;
+    const hn::Rebind<hwy::float16_t, D> narrow;
+    const V v = hn::LoadU(d, x);
+    if (hn::AllFalse(d, hn::IsNaN(v))) return store(hn::DemoteTo(narrow, v), y);
+    // The instruction preserves NaN bits that Half does not.
+    for (int k = 0; k < kLanes; ++k) y[k] = static_cast<T>(Half(x[k]));
+  });
+#else
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(Half(from[i]));
 #endif
-  for (; i < count; ++i) to[i] = static_cast<T>(Half(from[i]));
 }
 
 void narrow_f16(int64_t count, const float* from, Half* to) {
@@ -86,10 +100,8 @@ HWY_INLINE Bits bf16_above(V v) {
 // to = T(BFloat16(from)). store(bits, at) writes a vector of them, which bf16_above() returns.
 template <class T, class Store>
 HWY_INLINE void through_bf16(int64_t count, const float* from, T* to, const Store& store) {
-  const D d;
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store(bf16_above(hn::LoadU(d, from + i)), to + i);
-  for (; i < count; ++i) to[i] = static_cast<T>(BFloat16(from[i]));
+  by_vectors(count, from, to,
+             [&](const float* x, T* y) HWY_ATTR { store(bf16_above(hn::LoadU(D(), x)), y); });
 }
 
 void narrow_bf16(int64_t count, const float* from, BFloat16* to) {
