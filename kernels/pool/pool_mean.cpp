@@ -22,6 +22,7 @@ Status avg_pool_prepare(PrepareContext& c) {
                                                 : w.end - w.begin;
     s.widths.push_back(static_cast<float>(w.end > w.begin ? width : 1));
   }
+  reserve_wide_planes(c, s);
   c.make_state(std::move(s));
   return {};
 }
@@ -33,7 +34,9 @@ Status avg_pool_grad_prepare(PrepareContext& c) {
   return {};
 }
 Status adaptive_prepare(PrepareContext& c) {
-  c.make_state(adaptive_windows(c.in(0), c.out(0)));
+  PoolState s = adaptive_windows(c.in(0), c.out(0));
+  reserve_wide_planes(c, s);
+  c.make_state(std::move(s));
   return {};
 }
 Status adaptive_grad_prepare(PrepareContext& c) {
@@ -50,32 +53,34 @@ bool is_empty(const Window& w) { return w.begin >= w.end; }
 
 template <class T>
 void avg_plane(const PoolState& s, const T* x, T* y) {
-  using W = Wide<T>;
   const int64_t height = s.axes[1].in, width = s.axes[2].in;
   for_windows(s, [&](int64_t o, const Window& wd, const Window& wh, const Window& ww) {
-    W sum = 0;
+    T sum = 0;
     if (!is_empty(wd) && !is_empty(wh) && !is_empty(ww)) {
       for (int64_t d = wd.begin; d < wd.end; ++d)
         for (int64_t h = wh.begin; h < wh.end; ++h)
-          for (int64_t w = ww.begin; w < ww.end; ++w) sum += load(x + (d * height + h) * width + w);
-      sum /= static_cast<W>(divisor_of(s, wd, wh, ww));
+          for (int64_t w = ww.begin; w < ww.end; ++w) sum += x[(d * height + h) * width + w];
+      sum /= static_cast<T>(divisor_of(s, wd, wh, ww));
     }
-    store(y + o, sum);
+    y[o] = sum;
   });
 }
 
 // The mean of all positions, with sixteen partial sums.
 template <class T>
 void global_avg_plane(const T* x, T* y, int64_t count) {
-  Wide<T> lanes[16] = {};
+  T lanes[16] = {};
   int64_t i = 0;
   for (; i + 16 <= count; i += 16)
-    for (int k = 0; k < 16; ++k) lanes[k] += load(x + i + k);
-  for (int k = 0; i < count; ++i, ++k) lanes[k] += load(x + i);
+    for (int k = 0; k < 16; ++k) lanes[k] += x[i + k];
+  for (int k = 0; i < count; ++i, ++k) lanes[k] += x[i];
   for (int step = 8; step > 0; step /= 2)
     for (int k = 0; k < step; ++k) lanes[k] += lanes[k + step];
-  store(y, lanes[0] / static_cast<Wide<T>>(count));
+  *y = lanes[0] / static_cast<T>(count);
 }
+
+// Means of 2 x 2 windows.
+bool is_plain_mean(const PoolState& s) { return s.divisor == 0 || s.divisor == 4; }
 
 // Converts sums to means. Windows without elements have rows of zeros.
 void divide_row(const PoolState& s, const Window& wd, const Window& wh, WindowRow& row) {
@@ -86,35 +91,42 @@ void divide_row(const PoolState& s, const Window& wd, const Window& wh, WindowRo
   row.widths = s.widths.data();
 }
 
+// x and y in f32 or f64.
+template <class T>
+void avg_of_plane(const PoolState& s, const T* x, T* y) {
+  if (s.axes[2].adaptive)
+    return s.out_count() == 1 ? global_avg_plane(x, y, s.in_count()) : avg_plane(s, x, y);
+  if constexpr (std::is_same_v<T, float>) {
+    if (is_pair_pool(s) && is_plain_mean(s))
+      return pool_table().mean_pairs(x, s.axes[1].out, s.axes[2].out, y);
+    if (is_row_pool(s))
+      return pool_rows(
+          s, x, y, pool_table().sum_rows,
+          [&](const Window& wd, const Window& wh, WindowRow& row) { divide_row(s, wd, wh, row); });
+    fold_plane(s, x, y, 0.0f, [](float sum, float v) { return sum + v; });
+    for_windows(s, [&](int64_t o, const Window& wd, const Window& wh, const Window& ww) {
+      if (is_empty(wd) || is_empty(wh) || is_empty(ww))
+        y[o] = 0;
+      else
+        y[o] /= static_cast<float>(divisor_of(s, wd, wh, ww));
+    });
+  } else {
+    avg_plane(s, x, y);
+  }
+}
+
 void avg_pool_run(const RunContext& c) noexcept {
   const PoolState& s = c.state<PoolState>();
-  if (c.out(0).dtype == f32 && is_pair_pool(s) && (s.divisor == 0 || s.divisor == 4))
+  if (c.out(0).dtype == f32 && is_pair_pool(s) && is_plain_mean(s))
     return pool_pairs(c, s, pool_table().mean_pairs);
-  if (c.out(0).dtype == f32 && is_row_pool(s))
-    return pool_rows(
-        c, s, pool_table().sum_rows,
-        [&](const Window& wd, const Window& wh, WindowRow& row) { divide_row(s, wd, wh, row); });
-  const bool folds = c.out(0).dtype == f32 && !s.axes[2].adaptive;
-  const bool global = s.axes[2].adaptive && s.out_count() == 1;
   for_float(c.out(0).dtype, [&]<class T>() {
-    for_planes(c, s, [&](int64_t plane) {
-      const T* x = c.in(0).as<T>() + plane * s.in_count();
-      T* y = c.out(0).as<T>() + plane * s.out_count();
-      if (global) return global_avg_plane(x, y, s.in_count());
-      if constexpr (std::is_same_v<T, float>) {
-        if (folds) {
-          fold_plane(s, x, y, 0.0f, [](float sum, float v) { return sum + v; });
-          for_windows(s, [&](int64_t o, const Window& wd, const Window& wh, const Window& ww) {
-            if (is_empty(wd) || is_empty(wh) || is_empty(ww))
-              y[o] = 0;
-            else
-              y[o] /= static_cast<float>(divisor_of(s, wd, wh, ww));
-          });
-          return;
-        }
-      }
-      avg_plane(s, x, y);
-    });
+    if constexpr (kIsHalf<T>)
+      for_wide_planes<T>(c, s, [&](int64_t, const float* x, float* y) { avg_of_plane(s, x, y); });
+    else
+      for_planes(c, s, [&](int64_t plane) {
+        avg_of_plane(s, c.in(0).as<T>() + plane * s.in_count(),
+                     c.out(0).as<T>() + plane * s.out_count());
+      });
   });
 }
 

@@ -8,7 +8,9 @@
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
+#include "kernels/gemm/tiles.h"
 #include "kernels/pool/pool_simd.h"
+#include "kernels/simd/half_simd.h"
 
 namespace hg::kernels {
 
@@ -60,9 +62,11 @@ struct PoolState {
   // The divisor of each output's sum along a row, without the other dims; 1 if there are no
   // elements.
   std::vector<float> widths;
+  int64_t lanes = 1;  // of pools of halves: each has memory for the planes x and y in f32
   int64_t in_count() const { return axes[0].in * axes[1].in * axes[2].in; }
   int64_t out_count() const { return axes[0].out * axes[1].out * axes[2].out; }
   int64_t grain() const { return grain_of(std::max(in_count(), out_count()), 1 << 15); }
+  int64_t wide_bytes() const { return (in_count() + out_count()) * 4; }
 };
 
 inline PoolState sizes_of(const Tensor& in, const Tensor& out) {
@@ -137,6 +141,25 @@ template <class F>
 void for_planes(const RunContext& c, const PoolState& s, const F& f) {
   c.parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) f(plane);
+  });
+}
+
+// For for_wide_planes(), of a pool that is complete.
+inline void reserve_wide_planes(PrepareContext& c, PoolState& s) {
+  if (c.out(0).dtype != f16 && c.out(0).dtype != bf16) return;
+  s.lanes = tile_lanes(c, s.planes);
+  c.set_workspace(tile_workspace(s.lanes, s.wide_bytes()));
+}
+
+// Calls f(plane, x, y) for every plane of halves: x is widened, and y is rounded afterwards.
+template <class T, class F>
+void for_wide_planes(const RunContext& c, const PoolState& s, const F& f) {
+  const HalfTable& half = half_table();
+  for_tiles(c, s.planes, s.lanes, s.wide_bytes(), [&](int64_t plane, float* x) {
+    float* const y = x + s.in_count();
+    half.widen(s.in_count(), c.in(0).as<T>() + plane * s.in_count(), x);
+    f(plane, x, y);
+    half.narrow(s.out_count(), y, c.out(0).as<T>() + plane * s.out_count());
   });
 }
 
@@ -228,27 +251,23 @@ inline WindowRow row_of_windows(const PoolState& s, const Window& wd, const Wind
           .outputs = aw.out};
 }
 
-// Calls add(window of depth, of height, row) for each row of windows.
+// Calls add(window of depth, of height, row) for each row of windows of a plane.
 template <class F>
-void pool_rows(const RunContext& c, const PoolState& s, void (*fold)(const WindowRow*, int),
+void pool_rows(const PoolState& s, const float* x, float* y, void (*fold)(const WindowRow*, int),
                const F& add) {
   const Axis &ad = s.axes[0], &ah = s.axes[1];
-  for_planes(c, s, [&](int64_t plane) {
-    const float* x = c.in(0).as<float>() + plane * s.in_count();
-    float* y = c.out(0).as<float>() + plane * s.out_count();
-    const int64_t rows = ad.out * ah.out;
-    for (int64_t first = 0; first < rows; first += PoolTable::kMaxRows) {
-      const auto count = static_cast<int>(std::min<int64_t>(PoolTable::kMaxRows, rows - first));
-      WindowRow some[PoolTable::kMaxRows];
-      for (int i = 0; i < count; ++i) {
-        const Window wd = ad.window((first + i) / ah.out), wh = ah.window((first + i) % ah.out);
-        some[i] = row_of_windows(s, wd, wh, x);
-        some[i].y = y + (first + i) * s.axes[2].out;
-        add(wd, wh, some[i]);
-      }
-      fold(some, count);
+  const int64_t rows = ad.out * ah.out;
+  for (int64_t first = 0; first < rows; first += PoolTable::kMaxRows) {
+    const auto count = static_cast<int>(std::min<int64_t>(PoolTable::kMaxRows, rows - first));
+    WindowRow some[PoolTable::kMaxRows];
+    for (int i = 0; i < count; ++i) {
+      const Window wd = ad.window((first + i) / ah.out), wh = ah.window((first + i) % ah.out);
+      some[i] = row_of_windows(s, wd, wh, x);
+      some[i].y = y + (first + i) * s.axes[2].out;
+      add(wd, wh, some[i]);
     }
-  });
+    fold(some, count);
+  }
 }
 
 }  // namespace hg::kernels
