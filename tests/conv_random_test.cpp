@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions and transposed convolutions with random sizes, strides, padding, dilation and
-// groups, in f32 and f64, against a plain loop in f64. All kernels that accept a shape give the
-// same sums; sums of integers are exact. Huge, infinite and NaN elements of x affect only the
-// windows that contain them.
+// groups, in all float dtypes, against a plain loop in f64. All kernels that accept a shape give
+// the same sums; sums of integers are exact; sums of halves are rounded once. Huge, infinite and
+// NaN elements of x affect only the windows that contain them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
+#include <iterator>
 #include <limits>
 #include <vector>
 
 #include "hg/hg.h"
+#include "kernels/element.h"
+#include "lib/platform/instruction_set.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
 
@@ -23,17 +27,25 @@ class Case : private test::Chance {
   using Chance::Chance;
   void run();
   void run_with_outliers();
+  void run_in_halves();
 
  private:
+  // Numbers of dtype_ in f32.
   TensorData random(const Sizes& shape) {
     TensorData data = must(TensorData::allocate(f32, shape));
-    for (int64_t i = 0; i < shape.count(); ++i)
-      data.tensor.as<float>()[i] = exact_ ? static_cast<float>(below(2 * kMost + 1) - kMost)
-                                          : static_cast<float>(below(2001) - 1000) / 1000;
+    for (int64_t i = 0; i < shape.count(); ++i) {
+      const float x = exact_ ? static_cast<float>(below(2 * kMost + 1) - kMost)
+                             : static_cast<float>(below(2001) - 1000) / 1000;
+      data.tensor.as<float>()[i] = dtype_ == f16    ? static_cast<float>(Half(x))
+                                   : dtype_ == bf16 ? static_cast<float>(BFloat16(x))
+                                                    : x;
+    }
     return data;
   }
+  bool is_half() const { return dtype_ == f16 || dtype_ == bf16; }
   bool choose();
   void run_chosen();
+  TensorData answer(const Model& model, bool is_constant, int threads) const;
   template <class T>
   void expect(const Tensor& y) const;
   // Calls f(index of y, x, weight) for each product.
@@ -55,19 +67,24 @@ bool Case::choose() {
   n_ = chance(80) ? 1 : 1 + below(4);
   groups_ = chance(80) ? 1 : 1 + below(4);
   const int64_t most = chance(60) ? 40 : 6;
-  c_ = groups_ * (1 + below(most));
+  // The kernels of some convolutions read halves.
+  enum : int64_t { kAny, kDepthwise, kOneTap, kOnePixel };
+  const int64_t kind = is_half() ? below(4) : int64_t{kAny};
+  if (kind != kAny) groups_ = kind == kDepthwise ? 1 + below(40) : 1;
+  c_ = groups_ * (kind == kDepthwise ? 1 : 1 + below(most));
   o_ = groups_ * (1 + below(most));
-  const int64_t kernel = chance(60) ? 3 : 1 + below(5), stride = chance(70) ? 1 : 1 + below(3);
+  const int64_t kernel = kind >= kOneTap ? 1 : chance(60) ? 3 : 1 + below(5);
+  const int64_t stride = chance(70) ? 1 : 1 + below(3);
   const int64_t dilation = chance(50) ? 1 : 1 + below(6);
   transposed_ = !has_outliers_ && chance(25);
-  dtype_ = !has_outliers_ && chance(20) ? f64 : f32;
+  if (!is_half()) dtype_ = !has_outliers_ && chance(20) ? f64 : f32;
   for (int64_t d = 3 - dims_; d < 3; ++d) {
     const auto at = static_cast<size_t>(d);
-    in_[at] = 1 + below(dims_ == 3 ? 10 : chance(50) ? 40 : 14);
-    kernel_[at] = chance(80) ? kernel : 1 + below(4);
+    in_[at] = kind == kOnePixel ? 1 : 1 + below(dims_ == 3 ? 10 : chance(50) ? 40 : 14);
+    kernel_[at] = kind >= kOneTap || chance(80) ? kernel : 1 + below(4);
     stride_[at] = chance(80) ? stride : 1 + below(3);
     dilation_[at] = chance(70) ? dilation : 1 + below(4);
-    padding_[at] = chance(60) ? dilation_[at] * (kernel_[at] / 2) : below(6);
+    padding_[at] = kind >= kOneTap || chance(60) ? dilation_[at] * (kernel_[at] / 2) : below(6);
     const int64_t wide = dilation_[at] * (kernel_[at] - 1) + 1;
     const int64_t room = transposed_ ? (in_[at] - 1) * stride_[at] + wide - 2 * padding_[at] - 1
                                      : in_[at] + 2 * padding_[at] - wide;
@@ -75,7 +92,7 @@ bool Case::choose() {
     out_[at] = transposed_ ? room + 1 : room / stride_[at] + 1;
   }
   const int64_t depth = c_ / groups_ * kernel_[0] * kernel_[1] * kernel_[2];
-  exact_ = chance(25) && depth < 500;
+  exact_ = !is_half() && chance(25) && depth < 500;
   return n_ * o_ * out_[0] * out_[1] * out_[2] * depth < 20'000'000;
 }
 
@@ -137,17 +154,20 @@ void Case::expect(const Tensor& y) const {
     double sum = all[at].sum;
     if (!residual_.empty()) sum += double{residual_.tensor.as<const float>()[at]};
     if (relu_) sum = std::max(sum, 0.0);
-    const T of_y = y.as<const T>()[at];
+    const double of_y = kernels::load(y.as<const T>() + at);
     if (!std::isfinite(sum)) {
-      ASSERT_TRUE(std::isnan(sum) ? std::isnan(of_y) : of_y == static_cast<T>(sum))
+      ASSERT_TRUE(std::isnan(sum) ? std::isnan(of_y) : of_y == sum)
           << "element " << at << " is " << of_y << " for " << sum;
       continue;
     }
     // Winograd's transforms add an outlier to its neighbors, which rounds them.
-    const double rounding = has_outliers_ ? 1e-6 * all[at].largest : 0;
+    const double rounding = has_outliers_    ? 1e-6 * all[at].largest
+                            : dtype_ == f16  ? std::abs(sum) * 0x1p-11
+                            : dtype_ == bf16 ? std::abs(sum) * 0x1p-8
+                                             : 0;
     const double tolerance =
         sizeof(T) == 8 ? 1e-14 * (all[at].size + 1) : 4e-6 * all[at].size + 1e-5 + rounding;
-    ASSERT_NEAR(double{of_y}, sum, exact_ ? 0 : tolerance) << "element " << at;
+    ASSERT_NEAR(of_y, sum, exact_ ? 0 : tolerance) << "element " << at;
   }
 }
 
@@ -158,6 +178,26 @@ void Case::run() {
 void Case::run_with_outliers() {
   has_outliers_ = true;
   if (choose() && !exact_) run_chosen();
+}
+
+void Case::run_in_halves() {
+  dtype_ = chance(50) ? f16 : bf16;
+  limit_isa(kIsas[below(std::size(kIsas))]);
+  if (choose()) run_chosen();
+  limit_isa(kBestIsa);
+}
+
+TensorData Case::answer(const Model& model, bool is_constant, int threads) const {
+  Session session = must(Session::create(model, {.threads = threads}));
+  EXPECT_TRUE(session.set_input("x", x_.tensor).ok());
+  if (!residual_.empty()) {
+    EXPECT_TRUE(session.set_input("residual", residual_.tensor).ok());
+  }
+  if (!is_constant) {
+    EXPECT_TRUE(session.set_input("weight", weight_.tensor).ok());
+  }
+  EXPECT_TRUE(session.run().ok());
+  return must(TensorData::copy_of(*session.output("y")));
 }
 
 void Case::run_chosen() {
@@ -206,22 +246,31 @@ void Case::run_chosen() {
   const Value y = transposed_ ? conv_transposed(x, weight, bias, options, residual)
                               : conv(x, weight, bias, options, residual);
   g.output("y", y);
-  Session session = must(Session::create(must(Model::from_graph(std::move(g))),
-                                         {.threads = static_cast<int>(1 + below(3))}));
-  ASSERT_TRUE(session.set_input("x", x_.tensor).ok());
-  if (!residual_.empty()) {
-    ASSERT_TRUE(session.set_input("residual", residual_.tensor).ok());
+  const Model model = must(Model::from_graph(std::move(g)));
+  const TensorData result = answer(model, constant, static_cast<int>(1 + below(3)));
+  switch (dtype_) {
+    case f16:
+      expect<Half>(result.tensor);
+      break;
+    case bf16:
+      expect<BFloat16>(result.tensor);
+      break;
+    case f64:
+      return expect<double>(result.tensor);
+    default:
+      return expect<float>(result.tensor);
   }
-  if (!constant) {
-    ASSERT_TRUE(session.set_input("weight", weight_.tensor).ok());
-  }
-  ASSERT_TRUE(session.run().ok());
-  const Tensor result = *session.output("y");
-  dtype_ == f32 ? expect<float>(result) : expect<double>(result);
+  for (const int threads : {1, 2})
+    EXPECT_EQ(0, std::memcmp(answer(model, constant, threads).tensor.data, result.tensor.data,
+                             static_cast<size_t>(result.tensor.count()) * 2));
 }
 
 TEST(ConvRandom, SumsAreThoseOfAPlainLoop) {
   test::for_cases(400, [](uint64_t i) { Case(i + 9000).run(); });
+}
+
+TEST(ConvRandom, SumsOfHalvesAreRoundedOnce) {
+  test::for_cases(400, [](uint64_t i) { Case(i + 200000).run_in_halves(); });
 }
 
 TEST(ConvRandom, LargeAndInfiniteElementsStayInTheirWindows) {

@@ -322,6 +322,24 @@ TEST(Passes, RunConvolutionsOf16BitsInF32) {
   EXPECT_EQ(off.find("cast"), std::string::npos) << off;
 }
 
+// Their kernels widen what they read.
+TEST(Passes, LeaveHalvesTo1x1AndDepthwiseConvolutions) {
+  const auto casts = [](const Sizes& weight, int64_t groups, int64_t batch,
+                        SessionOptions options = {}) {
+    Graph g;
+    const Value x = g.input("x", f16, {batch, 8, 9, 9});
+    const Value w = g.parameter("w", f16, weight, init::uniform(-1, 1, 1));
+    g.output("y", g.call("conv", {x, w}, {{"groups", groups}}));
+    return compiled(std::move(g), std::move(options)).find("cast") != std::string::npos;
+  };
+  EXPECT_FALSE(casts({5, 8, 1, 1}, 1, 1));
+  EXPECT_FALSE(casts({5, 8, 1, 1}, 1, 2));
+  EXPECT_FALSE(casts({8, 1, 3, 3}, 8, 2));
+  EXPECT_TRUE(casts({5, 8, 3, 3}, 1, 1));
+  EXPECT_TRUE(casts({5, 8, 1, 1}, 1, 1, {.low_memory = true}));
+  EXPECT_TRUE(casts({5, 8, 1, 1}, 1, 1, {.precision = Precision::bf16}));
+}
+
 // A kernel as large as the image, with any strides, and a transposed convolution of one pixel.
 TEST(Passes, PadCausalConvolutionsInFront) {
   const auto cut = [](int64_t padding, Dim end) {

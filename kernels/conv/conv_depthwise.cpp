@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolutions in f32 (each channel of y reads one channel of x), 1-D and 2-D. A few rows
-// of a plane of x at a time are copied with zero padding. Columns with equal remainder modulo the
-// stride become adjacent, so the inner loop has neither borders nor strides. The padding is the
-// same for all channels and is written once for a tile of several channels. Transposed convolutions
-// run as convolutions with stride 1 of x with zeros between its elements, and with the flipped
-// weight.
+// Depthwise convolutions of f32 or halves (each channel of y reads one channel of x), 1-D and 2-D.
+// A few rows of a plane of x at a time are copied with zero padding. Columns with equal remainder
+// modulo the stride become adjacent, so the inner loop has neither borders nor strides. The padding
+// is the same for all channels and is written once for a tile of several channels. Transposed
+// convolutions run as convolutions with stride 1 of x with zeros between its elements, and with the
+// flipped weight.
 #include "kernels/conv/conv_depthwise.h"
 
 #include <algorithm>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_shape.h"
+#include "kernels/conv/half_numbers.h"
 #include "kernels/conv/padded_rows.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
@@ -44,11 +46,15 @@ struct Depthwise {
   int64_t in_rows = 0;        // padded rows of x that a tile reads
   int64_t offset[kMaxKernel] = {};
   int64_t copy_floats = 0, copies = 1;
+  HalfNumbers images;              // of x and y
+  const float* widened = nullptr;  // the weights of halves
+  // Of halves, in a slot, in floats: the rows of x, the residual and the sums of a channel.
+  int64_t wide_at = 0, residual_at = 0, sums_at = 0;
   int64_t lanes = 1, slot_bytes = 0;
 };
 
 bool accepts(const PrepareContext& c) {
-  if (c.out(0).dtype != f32 || c.out(0).count() == 0) return false;
+  if (!is_f32_or_packed_half(c) || c.out(0).count() == 0) return false;
   const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   for (const size_t d : {1, 2})
     if (s.transposed &&
@@ -102,30 +108,49 @@ Status prepare(PrepareContext& c) {
   w.copy_floats = (w.in_rows * w.row_step + kSlack + 15) / 16 * 16;
   w.copies = w.copy_floats <= kSmallCopy ? 2 : 1;
   w.slot_bytes = (w.copies * w.copy_floats + (s.transposed ? s.kernel_size() : 0)) * 4;
+  w.images = HalfNumbers(c.out(0).dtype);
+  if (w.images) {
+    const int64_t tile = w.tile_y * s.out[2];
+    w.wide_at = w.copies * w.copy_floats;
+    w.residual_at = w.wide_at + std::min(w.in_rows, s.in[1]) * s.in[2];
+    w.sums_at = w.residual_at + (c.has(3) ? tile : 0);
+    w.slot_bytes = (w.sums_at + tile) * 4;
+    w.widened = w.images.pack_widened(c, s.o * s.kernel_size());
+    if (!w.widened) return c.fail("has no memory for its weights");
+  }
   c.set_workspace(tile_workspace(w.lanes, w.slot_bytes));
   c.make_state(w);
   return {};
 }
 
 // The rows [first, ...) of the padded x. `to` is cleared, or holds another channel with the same
-// zeros.
-void copy_plane(const Depthwise& w, const float* x, int64_t first, int64_t rows, float* to) {
+// zeros. Halves are widened in `wide`; their convolutions are not transposed.
+template <class T>
+void copy_plane(const Depthwise& w, const T* x, int64_t first, int64_t rows,
+                [[maybe_unused]] float* wide, float* to) {
   const ConvShape& s = w.s;
-  if (s.transposed) {
-    const int64_t skipped = std::max<int64_t>(0, first - s.padding[1]);
-    for (int64_t i = ceil_div(skipped, w.x_step[1]); i < w.x[1]; ++i) {
-      const int64_t row = i * w.x_step[1] + s.padding[1] - first;
-      if (row >= rows) break;
-      for (int64_t j = 0; j < w.x[2]; ++j)
-        to[row * w.row_step + s.padding[2] + j * w.x_step[2]] = x[i * w.x[2] + j];
+  if constexpr (std::is_same_v<T, float>)
+    if (s.transposed) {
+      const int64_t skipped = std::max<int64_t>(0, first - s.padding[1]);
+      for (int64_t i = ceil_div(skipped, w.x_step[1]); i < w.x[1]; ++i) {
+        const int64_t row = i * w.x_step[1] + s.padding[1] - first;
+        if (row >= rows) break;
+        for (int64_t j = 0; j < w.x[2]; ++j)
+          to[row * w.row_step + s.padding[2] + j * w.x_step[2]] = x[i * w.x[2] + j];
+      }
+      return;
     }
-    return;
-  }
   const int64_t begin = std::max<int64_t>(0, s.padding[1] - first);
   const int64_t end = std::min(rows, s.in[1] + s.padding[1] - first);
-  const float* from = x + (first + begin - s.padding[1]) * s.in[2];
+  if (begin >= end) return;
+  const T* const kept = x + (first + begin - s.padding[1]) * s.in[2];
+  const float* from = wide;
+  if constexpr (std::is_same_v<T, float>)
+    from = kept;
+  else
+    w.images.widen((end - begin) * s.in[2], kept, wide);
   to += begin * w.row_step;
-  if ((s.stride[2] == 1 || w.steps_by_two) && end > begin) {
+  if (s.stride[2] == 1 || w.steps_by_two) {
     const int64_t columns = std::min(s.in[2], w.row_step - s.padding[2]);
     return w.rows->copy_rows(end - begin, columns, from, s.in[2], to + s.padding[2], w.row_step);
   }
@@ -138,7 +163,9 @@ void run(const RunContext& c) noexcept {
   const Depthwise& w = c.state<Depthwise>();
   const ConvShape& s = w.s;
   const float* x = c.in(0).as<float>();
-  const float* weight = c.in(1).as<float>();
+  const float* weight = w.images ? w.widened : c.in(1).as<float>();
+  const auto* const half_x = c.in(0).as<uint16_t>();
+  const auto* const half_bias = c.has(2) ? c.in(2).as<uint16_t>() : nullptr;
   const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
   const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
   float* y = c.out(0).as<float>();
@@ -156,14 +183,32 @@ void run(const RunContext& c) noexcept {
       return slot + o / s.group_o() % w.copies * w.copy_floats;
     };
     const auto copy = [&](int64_t o) {
-      if (o < o_end && (o == o_begin || o % s.group_o() == 0))
-        copy_plane(w, x + (image * s.c + o / s.group_o()) * ConvShape::product(w.x),
-                   first * s.stride[1], w.in_rows - (w.tile_y - rows) * s.stride[1], copy_of(o));
+      if (o >= o_end || (o != o_begin && o % s.group_o() != 0)) return;
+      const int64_t plane = (image * s.c + o / s.group_o()) * ConvShape::product(w.x);
+      const int64_t in_rows = w.in_rows - (w.tile_y - rows) * s.stride[1];
+      if (w.images)
+        copy_plane(w, half_x + plane, first * s.stride[1], in_rows, slot + w.wide_at, copy_of(o));
+      else
+        copy_plane(w, x + plane, first * s.stride[1], in_rows, nullptr, copy_of(o));
     };
     if (w.copies == 2) copy(o_begin);
     for (int64_t o = o_begin; o < o_end; ++o) {
       copy(o + w.copies - 1);
       const int64_t at = (image * s.o + o) * size + first * s.out[2];
+      const int64_t count = rows * s.out[2];
+      const float* own_residual = residual ? residual + at : nullptr;
+      float* sums = y + at;
+      float own_bias = 0;
+      if (w.images) {
+        sums = slot + w.sums_at;
+        if (residual) {
+          w.images.widen(count, c.in(3).as<uint16_t>() + at, slot + w.residual_at);
+          own_residual = slot + w.residual_at;
+        }
+        if (half_bias) w.images.widen(1, half_bias + o, &own_bias);
+      } else if (bias) {
+        own_bias = bias[o];
+      }
       const float* taps = weight + o * s.kernel_size();
       if (s.transposed) {
         float* reversed = slot + w.copies * w.copy_floats;
@@ -181,12 +226,12 @@ void run(const RunContext& c) noexcept {
                .steps_by_two = w.steps_by_two,
                .offset = w.offset,
                .weight = taps,
-               .bias = bias ? bias[o] : 0.0f,
-               .residual = residual ? residual + at : nullptr,
+               .bias = own_bias,
+               .residual = own_residual,
                .activation = s.activation,
-               .y = y + at});
-      if (!is_clamp(s.activation))
-        w.gemm->finish(1, rows * s.out[2], {.activation = s.activation}, y + at, 0);
+               .y = sums});
+      if (!is_clamp(s.activation)) w.gemm->finish(1, count, {.activation = s.activation}, sums, 0);
+      if (w.images) w.images.narrow(count, sums, c.out(0).as<uint16_t>() + at);
     }
   });
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// f32 convolutions as matrix products: y[o, pixels] = weight[o, c kernel] patches[c kernel,
-// pixels]. Patches exist only as panels of one tile of pixels and one piece of c kernel; 1x1
-// kernels read x itself. In transposed convolutions, patches contain zeros where the stride leaves
-// holes.
+// Convolutions of f32 or halves as matrix products: y[o, pixels] = weight[o, c kernel] patches[c
+// kernel, pixels]. Patches exist only as panels of one tile of pixels and one piece of c kernel;
+// 1x1 kernels read x itself. In transposed convolutions, patches contain zeros where the stride
+// leaves holes.
 #include <algorithm>
 #include <vector>
 
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_patches.h"
+#include "kernels/conv/half_numbers.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/tiles.h"
@@ -36,6 +37,7 @@ struct ConvGemm {
   const float* packed = nullptr;      // [groups][pieces of k][blocks of rows][piece][rows]
   const BFloat16* rounded = nullptr;  // the same for Precision::bf16, widened per tile
   const HalfTable* half = nullptr;
+  HalfNumbers images;                // of x and y
   const PairTable* pairs = nullptr;  // both are rounded for Precision::bf16: `depth` counts pairs
   bool plain = false;                // the patches are x itself
   bool keeps = false;                // a lane keeps its panels for the next part of the same pixels
@@ -45,7 +47,8 @@ struct ConvGemm {
   int64_t tile = 0, tiles = 0;       // pixels of the largest tile, tiles of an image's group
   std::vector<int64_t> first_o;      // of each part of the output channels, and the end
   int64_t lanes = 1, slot_bytes = 0;
-  int64_t widened_at = 0, key_at = 0;  // in a slot, in floats
+  int64_t widened_at = 0, sums_at = 0, key_at = 0;  // in a slot, in floats
+  int64_t bias_at = 0;                              // of halves: in the workspace, widened
   int64_t packed_at = 0;  // in the workspace, for transposed weights that are not constant
 
   int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
@@ -54,7 +57,17 @@ struct ConvGemm {
     const int64_t panels = ceil_div(s.out_size(), table->nr);
     return std::min(s.out_size(), part_begin(panels, tiles, index) * table->nr);
   }
-  int64_t row_floats() const { return pairs ? 2 * tile : tile; }  // of patches, or a pair of rows
+  // Of a row of patches: as floats, and as halves or a second row of a pair.
+  int64_t row_floats() const { return pairs || images ? 2 * tile : tile; }
+  // Sums of halves stay in the slot until they are complete: of a block of rows, or of all rows.
+  bool sums_blocks() const { return depth <= piece && !by_taps; }
+  int64_t sum_rows() const {
+    int64_t most = 0;
+    for (size_t i = 1; i < first_o.size(); ++i) most = std::max(most, first_o[i] - first_o[i - 1]);
+    return sums_blocks()
+               ? std::min(most, kPackedRowsFloats / std::max<int64_t>(1, depth) + table->mr)
+               : most;
+  }
   // The end of the piece that begins at k0.
   int64_t end_of_piece(int64_t k0) const {
     const int64_t end = by_taps ? (k0 / s.group_c() + 1) * s.group_c() : depth;
@@ -69,7 +82,7 @@ struct ConvGemm {
 
 // Transposed depthwise convolutions have too few products.
 bool accepts(const PrepareContext& c) {
-  return c.out(0).dtype == f32 && (!c.attrs().flag("transposed") || c.in(1).shape[1] >= 4);
+  return is_f32_or_packed_half(c) && (!c.attrs().flag("transposed") || c.in(1).shape[1] >= 4);
 }
 
 // The weights of all groups as packed rows; transposed ones are [c, o / groups, kernel...].
@@ -162,6 +175,7 @@ Status prepare(PrepareContext& c) {
   const ConvShape& s = g.s;
   g.table = &gemm_table();
   g.half = &half_table();
+  g.images = HalfNumbers(c.out(0).dtype);
   g.depth = s.group_c() * s.kernel_size();
   if (s.transposed) g.piece = kTransposedPiece;
   g.plain = s.kernel_size() == 1 && s.stride == ConvShape::Spatial{1, 1, 1} && s.in == s.out &&
@@ -187,7 +201,14 @@ Status prepare(PrepareContext& c) {
   const int64_t depth = g.depth, parts = choose_tiles(g, c.threads());
   g.first_o = row_parts(rows, g.table->mr, parts);
   if (packs && !g.pairs) {
-    if (c.precision() == Precision::bf16)
+    if (g.images)
+      g.packed = static_cast<const float*>(c.pack(
+          1, g.images.key(key), s.o * depth * 4, [g, halves = c.in(1).as<uint16_t>()](void* to) {
+            std::vector<float> wide(static_cast<size_t>(g.s.o * g.depth));
+            g.images.widen(static_cast<int64_t>(wide.size()), halves, wide.data());
+            pack_weight(g, wide.data(), static_cast<float*>(to));
+          }));
+    else if (c.precision() == Precision::bf16)
       g.rounded = static_cast<const BFloat16*>(
           c.pack(1, key + ".bf16", s.o * depth * 2, [g, weight](void* to) {
             std::vector<float> exact(g.s.o * g.depth);
@@ -205,11 +226,14 @@ Status prepare(PrepareContext& c) {
   g.widened_at = g.tile * (g.keeps ? depth : std::min(g.piece, depth)) + g.row_floats();
   const int64_t widened =
       g.rounded ? std::min(rows * std::min(g.piece, depth), kPackedRowsFloats) : 0;
-  g.key_at = g.widened_at + (widened + 1) / 2 * 2;
+  g.sums_at = g.widened_at + (widened + 1) / 2 * 2;
+  g.key_at = g.sums_at + (g.images ? g.sum_rows() * g.tile : 0);
   g.slot_bytes = g.key_at * 4 + (g.keeps ? kKeyBytes : 0);
   g.packed_at = tile_workspace(g.lanes, g.slot_bytes);
+  if (g.images && packs && !g.packed) return c.fail("has no memory for its weights");
+  g.bias_at = g.packed_at;
   const bool pack_each_run = s.transposed && g.packed == nullptr && g.rounded == nullptr;
-  c.set_workspace(g.packed_at + (pack_each_run ? s.o * depth * 4 : 0));
+  c.set_workspace(g.packed_at + (g.images ? s.o * 4 : pack_each_run ? s.o * depth * 4 : 0));
   c.make_state(std::move(g));
   return {};
 }
@@ -245,14 +269,37 @@ void pack_patches(const ConvGemm& g, const float* x, int64_t k0, int64_t piece,
   }
 }
 
+void pack_half_patches(const ConvGemm& g, const uint16_t* x, int64_t k0, int64_t piece,
+                       const Pixels& pixels, float* panels, float* row) {
+  const int64_t nr = g.table->nr;
+  auto* const halves = reinterpret_cast<uint16_t*>(row + g.tile);
+  for (int64_t p = 0; p < piece; ++p) {
+    const uint16_t* from = x + (k0 + p) * g.s.in_size() + pixels.first;
+    if (!g.plain) {
+      patch_row(g.s, x, g.element(k0 + p), pixels, halves);
+      from = halves;
+    }
+    g.images.widen(pixels.columns, from, row);
+    g.table->spread(pixels.columns, row, panels + p * nr, piece * nr);
+  }
+}
+
 void run(const RunContext& c) noexcept {
   const ConvGemm& g = c.state<ConvGemm>();
   const ConvShape& s = g.s;
   const float* x = c.in(0).as<float>();
   const float* weight = c.in(1).as<float>();
   const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
-  const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
+  const auto* const half_x = c.in(0).as<uint16_t>();
+  const auto* const half_residual = c.has(3) ? c.in(3).as<uint16_t>() : nullptr;
+  if (g.images && bias) {
+    auto* const wide = reinterpret_cast<float*>(c.workspace<char>() + g.bias_at);
+    g.images.widen(s.o, c.in(2).as<uint16_t>(), wide);
+    bias = wide;
+  }
+  const float* residual = c.has(3) && !g.images ? c.in(3).as<float>() : nullptr;
   float* y = c.out(0).as<float>();
+  auto* const half_y = c.out(0).as<uint16_t>();
   const int mr = g.table->mr, nr = g.table->nr;
   const int64_t rows = s.group_o(), size = s.out_size(), depth = g.depth;
   if (size == 0 || rows == 0) return;
@@ -273,7 +320,8 @@ void run(const RunContext& c) noexcept {
     const int64_t first = g.pixel_at(index % g.tiles);
     const Pixels pixels = {first, g.pixel_at(index % g.tiles + 1) - first};
     const int64_t offset = (image * s.o + group * rows) * size + first;
-    const float* tile_x = x + (image * s.c + group * s.group_c()) * s.in_size();
+    const int64_t in_offset = (image * s.c + group * s.group_c()) * s.in_size();
+    float* const sums = slot + g.sums_at;
     // Skips kernel elements that read only zeros, but keeps the last one if all of them do.
     const auto skip = [&](int64_t k) {
       const int64_t channels = s.group_c();
@@ -288,8 +336,13 @@ void run(const RunContext& c) noexcept {
       const int64_t piece = g.end_of_piece(k0) - k0;
       const bool last = next >= depth;
       float* const panels = slot + (g.keeps ? k0 * g.tile : 0);
-      if (!g.keeps || *key_of(slot) != index)
-        pack_patches(g, tile_x, k0, piece, pixels, panels, slot + g.widened_at - g.row_floats());
+      if (!g.keeps || *key_of(slot) != index) {
+        float* const row = slot + g.widened_at - g.row_floats();
+        if (g.images)
+          pack_half_patches(g, half_x + in_offset, k0, piece, pixels, panels, row);
+        else
+          pack_patches(g, x + in_offset, k0, piece, pixels, panels, row);
+      }
       int64_t end;
       for (int64_t begin = o_range[0]; begin < o_range[1]; begin = end) {
         end = std::min(o_range[1], end_of_rows(begin, rows, piece, mr));
@@ -320,7 +373,20 @@ void run(const RunContext& c) noexcept {
           sweep.a_row = depth;
           sweep.a_col = g.element_step();
         }
+        if (!g.images) {
+          g.table->sweep(sweep);
+          continue;
+        }
+        sweep.y = sums + (g.sums_blocks() ? 0 : begin - o_range[0]) * g.tile;
+        sweep.y_row = g.tile;
+        if (half_residual && k0 == first_k) {  // the sum begins with it
+          for (int64_t r = 0; r < end - begin; ++r)
+            g.images.widen(pixels.columns, half_residual + at + r * size, sweep.y + r * g.tile);
+          sweep.add = true;
+        }
         g.table->sweep(sweep);
+        for (int64_t r = 0; last && r < end - begin; ++r)
+          g.images.narrow(pixels.columns, sweep.y + r * g.tile, half_y + at + r * size);
       }
       k0 = next;
     } while (k0 < depth);
@@ -331,7 +397,8 @@ void run(const RunContext& c) noexcept {
 // One pixel, as in channel weighting by means: a matrix times a vector, limited by reading the
 // weights, which are read in place.
 bool accepts_pixel(const PrepareContext& c) {
-  if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || c.out(0).count() == 0) return false;
+  if (!is_f32_or_packed_half(c) || c.attrs().flag("transposed") || c.out(0).count() == 0)
+    return false;
   const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   return s.n <= kGemvRows && s.groups == 1 && s.kernel_size() == 1 && s.in_size() == 1 &&
          s.out_size() == 1 && s.padding == ConvShape::Spatial{0, 0, 0};
@@ -342,11 +409,19 @@ struct ConvPixel {
   const GemvTable* loops = nullptr;
   const GemmTable* table = nullptr;   // for the epilogue
   const BFloat16* rounded = nullptr;  // the weights for Precision::bf16
+  HalfNumbers images = {};            // of x and y
+  const float* wide = nullptr;        // the weights of halves
 };
 
 Status prepare_pixel(PrepareContext& c) {
   ConvPixel p{conv_shape(c.in(0), c.in(1), c.out(0), c.attrs()), &gemv_table(), &gemm_table()};
-  if (c.precision() == Precision::bf16 && c.is_constant(1))
+  p.images = HalfNumbers(c.out(0).dtype);
+  if (p.images) {
+    p.wide = p.images.pack_widened(c, p.s.o * p.s.c);
+    if (!p.wide) return c.fail("has no memory for its weights");
+    c.set_workspace((p.s.n * (p.s.c + 2 * p.s.o) + p.s.o) * 4);
+  }
+  if (!p.images && c.precision() == Precision::bf16 && c.is_constant(1))
     p.rounded = static_cast<const BFloat16*>(
         c.pack(1, "conv.bf16.pixel", p.s.o * p.s.c * 2,
                [count = p.s.o * p.s.c, weight = c.in(1).as<float>()](void* to) {
@@ -360,22 +435,38 @@ Status prepare_pixel(PrepareContext& c) {
 void run_pixel(const RunContext& c) noexcept {
   const ConvPixel& p = c.state<ConvPixel>();
   const ConvShape& s = p.s;
-  const float* weight = c.in(1).as<float>();
+  const float* weight = p.images ? p.wide : c.in(1).as<float>();
+  const float* x = c.in(0).as<float>();
   const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
   const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
   float* y = c.out(0).as<float>();
+  if (p.images) {
+    float* next = c.workspace<float>();
+    const auto wide = [&](int input, int64_t count) -> const float* {
+      if (!c.has(input)) return nullptr;
+      float* const to = next;
+      p.images.widen(count, c.in(input).as<uint16_t>(), to);
+      next += count;
+      return to;
+    };
+    x = wide(0, s.n * s.c);
+    bias = wide(2, s.o);
+    residual = wide(3, s.n * s.o);
+    y = next;
+  }
   const int64_t grain = std::max<int64_t>(64, 32768 / std::max<int64_t>(1, s.c) / 64 * 64);
   c.parallel_for(s.o, grain, [&](int64_t begin, int64_t end) {
     if (p.rounded)
-      p.loops->dots_bf16(s.n, end - begin, s.c, c.in(0).as<float>(), s.c, p.rounded + begin * s.c,
-                         s.c, y + begin, s.o);
+      p.loops->dots_bf16(s.n, end - begin, s.c, x, s.c, p.rounded + begin * s.c, s.c, y + begin,
+                         s.o);
     else
-      p.loops->dots(s.n, end - begin, s.c, c.in(0).as<float>(), s.c, weight + begin * s.c, s.c,
-                    y + begin, s.o);
+      p.loops->dots(s.n, end - begin, s.c, x, s.c, weight + begin * s.c, s.c, y + begin, s.o);
     const Epilogue e = {.activation = s.activation,
                         .column_bias = bias ? bias + begin : nullptr,
                         .residual = residual ? residual + begin : nullptr};
     if (!e.empty()) p.table->finish(s.n, end - begin, e, y + begin, s.o);
+    for (int64_t n = 0; p.images && n < s.n; ++n)
+      p.images.narrow(end - begin, y + n * s.o + begin, c.out(0).as<uint16_t>() + n * s.o + begin);
   });
 }
 

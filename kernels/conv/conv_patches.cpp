@@ -129,6 +129,8 @@ template void patch_row<float>(const ConvShape&, const float*, int64_t, const Pi
                                int64_t);
 template void patch_row<double>(const ConvShape&, const double*, int64_t, const Pixels&, double*,
                                 int64_t);
+template void patch_row<uint16_t>(const ConvShape&, const uint16_t*, int64_t, const Pixels&,
+                                  uint16_t*, int64_t);
 
 bool PaddedImages::serves(const ConvShape& s, int64_t images) {
   return s.stride == ConvShape::Spatial{1, 1, 1} && s.kernel[0] == 1 && s.in[0] == 1 &&

@@ -15,7 +15,7 @@ struct Pixels {
 };
 
 // One row of the patches; several images follow each other. x points to the group's first channel
-// of the first image. T is float or double.
+// of the first image. T is float, double or uint16_t, for the bits of halves.
 template <class T>
 void patch_row(const ConvShape& s, const T* x, int64_t p, const Pixels& pixels, T* to,
                int64_t images = 1);

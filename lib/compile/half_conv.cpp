@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs f16 and bf16 convolutions in f32, between casts, if the fast kernels are f32 kernels. Those
-// of bf16 may be left to the pass channels_last; another pass then takes what it leaves. The result
-// is rounded once, after the epilogue. Constant weights are widened at compile time and freed once
-// they are packed.
+// Runs f16 and bf16 convolutions in f32, between casts, if the fast kernels are f32 kernels.
+// Kernels of 1x1 and depthwise convolutions widen the halves that they read, and round their
+// results: these stay. Those of bf16 may be left to the pass channels_last; another pass then takes
+// what it leaves. The result is rounded once, after the epilogue. Constant weights are widened at
+// compile time and freed once they are packed.
+#include <algorithm>
+
+#include "hg/op.h"
 #include "lib/compile/passes.h"
 #include "lib/graph/element.h"
 #include "lib/graph/options.h"
@@ -24,13 +28,38 @@ namespace {
 
 using Replacement = std::optional<std::vector<Value>>;
 
+// Of an image of a batch: fewer are summed for several images together, in f32.
+constexpr int64_t kLeastPixels = 64;
+
+// Whether the fast kernels read halves: with 1x1 or depthwise weights that can be packed.
+bool reads_halves(const Graph& graph, const CompileContext& context, const Node& conv) {
+  const AttrReader attrs(conv.op, conv.attrs);
+  const Shape& y = graph.value_info(conv.outputs[0]).type.shape;
+  const TensorData* const weight = fixed_data(graph, context, conv.inputs[1]);
+  if (weight == nullptr || attrs.flag("transposed") || saves_memory(*context.options) ||
+      context.options->precision != Precision::f32)
+    return false;
+  const Sizes& shape = weight->tensor.shape;
+  const auto are = [&](std::string_view name, int64_t value) {
+    const std::span<const Dim> all = attrs.integers(name);
+    return std::all_of(all.begin(), all.end(), [&](const Dim& d) { return d == Dim(value); });
+  };
+  if (shape[1] == 1 && attrs.integer("groups") == Dim(shape[0])) return shape.rank() < 5;
+  if (shape.count() != shape[0] * shape[1] || !are("padding", 0)) return false;
+  if (y[0] == Dim(1)) return true;
+  int64_t pixels = 1;
+  for (size_t d = 2; d < y.size(); ++d) pixels *= y[d].is_constant() ? y[d].constant() : 0;
+  return pixels >= kLeastPixels;
+}
+
 // Widens the convolutions of the dtypes for which widens(dtype) holds.
 template <class Widens>
 Status widen(Graph& graph, const CompileContext& context, const Widens& widens) {
   if (context.options->device != Device::cpu) return {};
   return rewrite(graph, [&](const Node& node) -> Result<Replacement> {
     const DType dtype = graph.value_info(node.outputs[0]).type.dtype;
-    if (node.op->name() != "conv" || !widens(dtype)) return Replacement();
+    if (node.op->name() != "conv" || !widens(dtype) || reads_halves(graph, context, node))
+      return Replacement();
     const Node conv = node;  // a copy: adding nodes moves the original
     std::vector<Value> inputs;
     for (const ValueId id : conv.inputs) {
