@@ -10,6 +10,7 @@
 #include "hg/kernel.h"
 #include "kernels/element.h"
 #include "kernels/gemm/tiles.h"
+#include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -216,7 +217,8 @@ Status resize_prepare(PrepareContext& c) {
   s.bands = (s.rows() + s.band_rows - 1) / s.band_rows;
   s.lanes = s.planes * s.work() < kBand ? 1 : tile_lanes(c, s.planes * s.bands);
   const int64_t wide = c.out(0).dtype == f64 ? 8 : 4;
-  s.slot_bytes = s.row_taps() * 8 + (s.row_taps() + 1) * w.out * wide;
+  const bool is_half = c.out(0).dtype == f16 || c.out(0).dtype == bf16;
+  s.slot_bytes = s.row_taps() * 8 + ((s.row_taps() + 1) * w.out + (is_half ? w.in : 0)) * wide;
   c.set_workspace(tile_workspace(s.lanes, s.slot_bytes));
   c.make_state(std::move(s));
   return {};
@@ -250,15 +252,13 @@ void copy_rows(const ResizeState& s, const T* x, int64_t begin, int64_t end, T* 
   }
 }
 
-template <class T>
-void along_row(const AxisTaps& w, const T* x, Wide<T>* to) {
-  using W = Wide<T>;
+template <class W>
+void along_row(const AxisTaps& w, const W* x, W* to) {
   const int64_t* index = w.index.data();
   if (w.taps == 2) {
     for (int64_t o = 0; o < w.out; ++o, index += 2) {
       const auto first = static_cast<size_t>(2 * o);
-      to[o] = w.weight_at<W>(first) * load(x + index[0]) +
-              w.weight_at<W>(first + 1) * load(x + index[1]);
+      to[o] = w.weight_at<W>(first) * x[index[0]] + w.weight_at<W>(first + 1) * x[index[1]];
     }
     return;
   }
@@ -266,12 +266,13 @@ void along_row(const AxisTaps& w, const T* x, Wide<T>* to) {
     const size_t first = static_cast<size_t>(o * w.taps);
     W sum = 0;
     for (size_t k = 0; k < static_cast<size_t>(w.used[o]); ++k)
-      sum += w.weight_at<W>(first + k) * load(x + index[k]);
+      sum += w.weight_at<W>(first + k) * x[index[k]];
     to[o] = sum;
   }
 }
 
-// The same if each element is a sum. The slot keeps the last resampled rows of x.
+// The same if each element is a sum. The slot keeps the last resampled rows of x, and has memory
+// for a row of halves in f32.
 template <class T>
 void weigh_rows(const ResizeState& s, const T* x, int64_t begin, int64_t end, T* y, void* slot) {
   using W = Wide<T>;
@@ -279,10 +280,11 @@ void weigh_rows(const ResizeState& s, const T* x, int64_t begin, int64_t end, T*
   auto* const kept = static_cast<int64_t*>(slot);
   auto* const rows = reinterpret_cast<W*>(kept + s.row_taps());
   W* const sums = rows + s.row_taps() * w.out;
+  W* const wide = sums + w.out;
   std::fill_n(kept, s.row_taps(), -1);
   for (int64_t row = begin; row < end; ++row, y += w.out) {
     const int64_t od = row / h.out, oh = row % h.out;
-    W* const to = std::is_same_v<T, W> ? reinterpret_cast<W*>(y) : sums;
+    W* const to = kIsHalf<T> ? sums : reinterpret_cast<W*>(y);
     std::fill_n(to, w.out, W(0));
     for (int kd = 0; kd < d.used[od]; ++kd)
       for (int kh = 0; kh < h.used[oh]; ++kh) {
@@ -291,13 +293,19 @@ void weigh_rows(const ResizeState& s, const T* x, int64_t begin, int64_t end, T*
         const int64_t source = d.index[td] * h.in + h.index[th];
         const int64_t place = d.index[td] % d.taps * h.taps + h.index[th] % h.taps;
         W* const along = rows + place * w.out;
-        if (kept[place] != source) along_row(w, x + source * w.in, along);
+        if (kept[place] != source) {
+          if constexpr (kIsHalf<T>) {
+            half_table().widen(w.in, x + source * w.in, wide);
+            along_row(w, wide, along);
+          } else {
+            along_row(w, x + source * w.in, along);
+          }
+        }
         kept[place] = source;
         const W outer = d.weight_at<W>(td) * h.weight_at<W>(th);
         for (int64_t j = 0; j < w.out; ++j) to[j] += outer * along[j];
       }
-    if constexpr (!std::is_same_v<T, W>)
-      for (int64_t j = 0; j < w.out; ++j) store(y + j, to[j]);
+    if constexpr (kIsHalf<T>) half_table().narrow(w.out, to, y);
   }
 }
 
