@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <span>
 #include <vector>
 
 #include "hg/hg.h"
 #include "lib/graph/split_mix.h"
+#include "lib/platform/instruction_set.h"
 
 namespace hg {
 namespace {
@@ -36,8 +38,7 @@ Session session_of(DType through, DType to) {
 }
 
 template <class T>
-void expect_rounding(DType dtype) {
-  const std::vector<float> x = numbers();
+void expect_rounding(DType dtype, std::span<const float> x) {
   const auto n = static_cast<int64_t>(x.size());
   Session narrow = session_of(dtype, dtype), back = session_of(dtype, f32);
   for (Session* each : {&narrow, &back}) {
@@ -60,8 +61,22 @@ void expect_rounding(DType dtype) {
   }
 }
 
-TEST(Halves, F16IsRoundedAsByTheType) { expect_rounding<Half>(f16); }
-TEST(Halves, Bf16IsRoundedAsByTheType) { expect_rounding<BFloat16>(bf16); }
+TEST(Halves, F16IsRoundedAsByTheType) { expect_rounding<Half>(f16, numbers()); }
+TEST(Halves, Bf16IsRoundedAsByTheType) { expect_rounding<BFloat16>(bf16, numbers()); }
+
+TEST(Halves, RowsOfAllSizesAreRoundedByEachInstructionSet) {
+  const std::vector<float> all = numbers();
+  for (const Isa isa : kIsas) {
+    if (!supports(isa)) continue;
+    limit_isa(isa);
+    for (size_t n = 1; n <= 70; ++n) {
+      const std::span<const float> x(all.data() + 70 * n * n, n);
+      expect_rounding<Half>(f16, x);
+      expect_rounding<BFloat16>(bf16, x);
+    }
+  }
+  limit_isa(kBestIsa);
+}
 
 }  // namespace
 }  // namespace hg

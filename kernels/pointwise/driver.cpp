@@ -271,6 +271,9 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
           held_count[k] = n;
         }
         x[k] = is_dense || is_single ? from : buffers[k];
+      } else if (plan.linear[k]) {
+        plan.gather_rows[k]({base[k] + at * size_of(plan.dtypes[k]), 0, 1, 1, n}, buffers[k]);
+        x[k] = buffers[k];
       } else {
         if (!gatherers[k].is_started()) gatherers[k].start(plan, k, base[k], at);
         gatherers[k].gather(plan, k, n, buffers[k]);

@@ -105,6 +105,15 @@ HWY_INLINE void through_bf16(int64_t count, const float* from, T* to, const Stor
 }
 
 void narrow_bf16(int64_t count, const float* from, BFloat16* to) {
+#if HWY_TARGET != HWY_SCALAR
+  const D d;
+  const hn::Repartition<uint16_t, D> halves;
+  for (; count >= 2 * kLanes; count -= 2 * kLanes, from += 2 * kLanes, to += 2 * kLanes) {
+    const auto low = hn::BitCast(halves, bf16_above(hn::LoadU(d, from)));
+    const auto high = hn::BitCast(halves, bf16_above(hn::LoadU(d, from + kLanes)));
+    hn::StoreU(hn::ConcatOdd(halves, high, low), halves, reinterpret_cast<uint16_t*>(to));
+  }
+#endif
   through_bf16(count, from, to, [](Bits above, BFloat16* at) HWY_ATTR {
     const hn::RebindToSigned<D> bits;
     const hn::Rebind<uint16_t, D> narrow;
