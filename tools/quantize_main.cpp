@@ -382,11 +382,13 @@ int main(int argc, char** argv) {
   CommandLine::Option samples =
       line.add("--input,-i", job.inputs,
                "[NAME=]FILE.npy of samples, once per input; the first dim counts samples");
-  line.add_samples_or_all("--batch", job.batch, "samples per run; all: one run on the whole files");
+  line.add_samples_or_all("--batch", job.batch, "samples per run; all: one run on the whole files")
+      .needs(samples);
   line.add("--percentile", job.options.percentile,
            "percentage of an input's values that its range covers")
       .is_between(0.0, 100.0)
-      .shows_default();
+      .shows_default()
+      .needs(samples);
   CommandLine::Option fastest =
       line.add_flag("--fastest", job.options.fastest,
                     "measure each layer; leave it in floats if that is as fast");

@@ -491,7 +491,9 @@ TEST_F(Programs, QuantizeTakesSamples) {
       run("hg-quantize wide.hgm -o fast.hgm --input four.npy --fastest").out.find("a run takes "),
       std::string::npos);
   expect_refusal("hg-quantize wide.hgm -o x.hgm --fastest", 1, "--fastest needs samples");
-  expect_refusal("hg-quantize wide.hgm -o x.hgm --threads 2", 1, "--threads requires --input");
+  for (const char* option : {"--threads", "--batch", "--percentile"})
+    expect_refusal(str_cat("hg-quantize wide.hgm -o x.hgm ", option, " 2"), 1,
+                   str_cat(option, " requires --input"));
   expect_refusal("hg-quantize wide.hgm -o x.hgm --input four.npy --fastest --max-error 1", 1,
                  "--fastest");
   expect_refusal("hg-quantize wide.hgm -o x.hgm --input four.npy --fastest --rounding second_order",
