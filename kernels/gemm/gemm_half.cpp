@@ -200,7 +200,7 @@ void run_tile(const GemmHalf& g, int64_t index, float* memory, const T* a, const
                         .column_bias = bias ? slot.bias : nullptr,
                         .residual = residual ? slot.rows : nullptr};
     if (!e.empty()) g.table->finish(1, columns, e, sums, kTileN);
-    for (int64_t j = 0; j < columns; ++j) store(y + offset + i * s.n + j, sums[j]);
+    g.half->narrow(columns, sums, y + offset + i * s.n);
   }
 }
 
