@@ -5,15 +5,21 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <type_traits>
 
 #include "hg/kernel.h"
 #include "kernels/ceil_div.h"
 #include "kernels/element.h"
+#include "kernels/gemm/tiles.h"
 #include "kernels/image/grid_sample_simd.h"
+#include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
+
+constexpr int64_t kPoints = PlaneTaps::kPoints;  // that are sampled together
+constexpr int64_t kWidePlanes = 65536;           // elements of planes of halves that a tile widens
 
 enum class Mode { bilinear, nearest, bicubic };
 enum class Padding { zeros, border, reflection };
@@ -26,8 +32,15 @@ struct GridState {
   Mode mode = Mode::bilinear;
   Padding padding = Padding::zeros;
   bool align_corners = false;
-  std::optional<GridPlane> plane = {};  // f32 samples in two dims, bilinear or nearest
+  std::optional<GridPlane> plane = {};  // samples in two dims, bilinear or nearest, in f32
+  // Of halves: planes of an image that a tile widens.
+  int64_t together = 1, lanes = 1;
   int64_t in_count() const { return in[0] * in[1] * in[2]; }
+  int64_t groups() const { return ceil_div(channels, together); }
+  // Room for planes together; grows with their size.
+  int64_t wide_bytes() const {
+    return std::max(in_count(), std::min(channels * in_count(), kWidePlanes)) * 4;
+  }
 };
 
 template <class W>
@@ -166,12 +179,18 @@ GridState read_grid(const KernelAttrs& attrs, const Tensor& x, const Tensor& gri
 
 Status sample_prepare(PrepareContext& c) {
   GridState s = read_grid(c.attrs(), c.in(0), c.in(1));
-  if (c.out(0).dtype == f32 && s.dims == 2 && s.mode != Mode::bicubic &&
-      s.padding != Padding::reflection && s.in_count() > 0 &&
-      s.in_count() <= std::numeric_limits<int32_t>::max() &&
+  const DType dtype = c.out(0).dtype;
+  if (dtype != f64 && s.dims == 2 && s.mode != Mode::bicubic && s.padding != Padding::reflection &&
+      s.in_count() > 0 && s.in_count() <= std::numeric_limits<int32_t>::max() &&
       std::max(s.in[1], s.in[2]) <= GridPlane::kLargest)
     s.plane = {static_cast<int32_t>(s.in[1]), static_cast<int32_t>(s.in[2]),
                s.mode == Mode::nearest, s.padding == Padding::border, s.align_corners};
+  if (dtype == f16 || dtype == bf16) {
+    s.together = std::clamp<int64_t>(kWidePlanes / std::max<int64_t>(1, s.in_count()), 1,
+                                     std::max<int64_t>(1, s.channels));
+    s.lanes = tile_lanes(c, s.batch * s.groups());
+    c.set_workspace(tile_workspace(s.lanes, s.wide_bytes()));
+  }
   c.make_state(s);
   return {};
 }
@@ -185,10 +204,9 @@ Status sample_grad_prepare(PrepareContext& c) {
 // The taps of some points as one list, which all channels share.
 template <class T>
 struct PointTaps {
-  static constexpr int64_t kPoints = 64;
   static constexpr int kMost = 16;  // of one point: 4 by 4, or 2 by 2 by 2
   int64_t at[kPoints * kMost];
-  Wide<T> weight[kPoints * kMost];
+  T weight[kPoints * kMost];
   int64_t first[kPoints + 1];  // of each point
   bool in_fours = true;        // each point has four taps
 
@@ -205,56 +223,83 @@ struct PointTaps {
     }
     first[points] = count;
   }
-  Wide<T> sample(const T* x, int64_t point) const {
+  T sample(const T* x, int64_t point) const {
     if (in_fours) {
       const int64_t* a = at + 4 * point;
-      const Wide<T>* w = weight + 4 * point;
-      return load(x + a[0]) * w[0] + load(x + a[1]) * w[1] + load(x + a[2]) * w[2] +
-             load(x + a[3]) * w[3];
+      const T* w = weight + 4 * point;
+      return x[a[0]] * w[0] + x[a[1]] * w[1] + x[a[2]] * w[2] + x[a[3]] * w[3];
     }
-    Wide<T> sum = 0;
-    for (int64_t t = first[point]; t < first[point + 1]; ++t) sum += load(x + at[t]) * weight[t];
+    T sum = 0;
+    for (int64_t t = first[point]; t < first[point + 1]; ++t) sum += x[at[t]] * weight[t];
     return sum;
   }
 };
 
-void sample_planes(const RunContext& c, const GridState& s) {
-  constexpr int64_t kPoints = PlaneTaps::kPoints;
-  const GridSampleTable& table = grid_sample_table();
-  const int64_t blocks = ceil_div(s.points, kPoints);
-  c.parallel_for(
-      s.batch * blocks, grain_of((s.channels + 4) * 8 * kPoints), [&](int64_t begin, int64_t end) {
-        PlaneTaps taps;
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t n = i / blocks, point = i % blocks * kPoints;
-          const int64_t count = std::min(kPoints, s.points - point);
-          table.taps(*s.plane, c.in(1).as<float>() + (n * s.points + point) * 2, count, taps);
-          for (int64_t k = n * s.channels; k < (n + 1) * s.channels; ++k)
-            table.sample(taps, c.in(0).as<float>() + k * s.in_count(),
-                         c.out(0).as<float>() + k * s.points + point, count);
-        }
-      });
+// Samples `planes` planes of x, which follow each other, at `count` points. Calls y(plane) for
+// memory for the samples, and done(plane) when they are there.
+template <class T, class Y, class Done>
+void sample_points(const GridState& s, const T* grid, int64_t count, const T* x, int64_t planes,
+                   const Y& y, const Done& done) {
+  if constexpr (std::is_same_v<T, float>)
+    if (s.plane) {
+      const GridSampleTable& table = grid_sample_table();
+      PlaneTaps taps;
+      table.taps(*s.plane, grid, count, taps);
+      for (int64_t k = 0; k < planes; ++k, x += s.in_count()) {
+        table.sample(taps, x, y(k), count);
+        done(k);
+      }
+      return;
+    }
+  const PointTaps<T> taps(s, grid, count);
+  for (int64_t k = 0; k < planes; ++k, x += s.in_count()) {
+    T* const to = y(k);
+    for (int64_t j = 0; j < count; ++j) to[j] = taps.sample(x, j);
+    done(k);
+  }
+}
+
+// A tile widens some planes of an image and the grid, and rounds the samples.
+template <class T>
+void sample_halves(const RunContext& c, const GridState& s) {
+  const HalfTable& half = half_table();
+  for_tiles(c, s.batch * s.groups(), s.lanes, s.wide_bytes(), [&](int64_t task, float* x) {
+    const int64_t n = task / s.groups(), first = task % s.groups() * s.together;
+    const int64_t planes = std::min(s.together, s.channels - first);
+    const int64_t plane = n * s.channels + first;
+    half.widen(planes * s.in_count(), c.in(0).as<T>() + plane * s.in_count(), x);
+    for (int64_t point = 0; point < s.points; point += kPoints) {
+      const int64_t count = std::min(kPoints, s.points - point);
+      float grid[kPoints * 3], sums[kPoints];
+      half.widen(count * s.dims, c.in(1).as<T>() + (n * s.points + point) * s.dims, grid);
+      sample_points<float>(
+          s, grid, count, x, planes, [&](int64_t) { return sums; },
+          [&](int64_t k) {
+            half.narrow(count, sums, c.out(0).as<T>() + (plane + k) * s.points + point);
+          });
+    }
+  });
 }
 
 void sample_run(const RunContext& c) noexcept {
   const GridState& s = c.state<GridState>();
-  if (s.plane) return sample_planes(c, s);
+  const int64_t blocks = ceil_div(s.points, kPoints);
   for_float(c.out(0).dtype, [&]<class T>() {
-    constexpr int64_t kPoints = PointTaps<T>::kPoints;
-    const int64_t blocks = ceil_div(s.points, kPoints);
-    c.parallel_for(
-        s.batch * blocks, grain_of(s.channels * 16 * kPoints), [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            const int64_t n = i / blocks, point = i % blocks * kPoints;
-            const int64_t count = std::min(kPoints, s.points - point);
-            const PointTaps<T> taps(s, c.in(1).as<T>() + (n * s.points + point) * s.dims, count);
-            for (int64_t k = n * s.channels; k < (n + 1) * s.channels; ++k) {
-              const T* x = c.in(0).as<T>() + k * s.in_count();
-              T* y = c.out(0).as<T>() + k * s.points + point;
-              for (int64_t j = 0; j < count; ++j) store(y + j, taps.sample(x, j));
-            }
-          }
-        });
+    if constexpr (kIsHalf<T>)
+      return sample_halves<T>(c, s);
+    else
+      c.parallel_for(s.batch * blocks, grain_of((s.channels + 4) * (s.plane ? 8 : 16) * kPoints),
+                     [&](int64_t begin, int64_t end) {
+                       for (int64_t i = begin; i < end; ++i) {
+                         const int64_t n = i / blocks, point = i % blocks * kPoints;
+                         T* const y = c.out(0).as<T>() + n * s.channels * s.points + point;
+                         sample_points<T>(
+                             s, c.in(1).as<T>() + (n * s.points + point) * s.dims,
+                             std::min(kPoints, s.points - point),
+                             c.in(0).as<T>() + n * s.channels * s.in_count(), s.channels,
+                             [&](int64_t k) { return y + k * s.points; }, [](int64_t) {});
+                       }
+                     });
   });
 }
 

@@ -5,6 +5,7 @@
 #include "hg/kernel.h"
 #include "kernels/ceil_div.h"
 #include "kernels/element.h"
+#include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -89,6 +90,8 @@ void im2col_run(const RunContext& c) noexcept {
   });
 }
 
+constexpr int64_t kPart = 512;  // of a row of pixels: its sums stay in cache
+
 // Adds to sums[w - begin] the entries of blocks that contain the pixels w of row h, one block entry
 // after another.
 template <class T>
@@ -101,18 +104,26 @@ void add_blocks(const BlockState& s, const T* x, int64_t h, int64_t begin, int64
       const T* row = x + ((kh * s.kernel[1] + kw) * s.rows + at_h / s.stride[0]) * s.columns;
       const int64_t start = kw * s.dilation[1] - s.padding[1];
       const Inside inside = blocks_inside(s, start, begin, end);
-      const int64_t to = start - begin;
+      const int64_t count = inside.last - inside.first;
+      if (count <= 0) continue;
+      const Wide<T>* from = nullptr;
+      [[maybe_unused]] Wide<T> wide[kPart];
+      if constexpr (kIsHalf<T>) {
+        half_table().widen(count, row + inside.first, wide);
+        from = wide;
+      } else {
+        from = row + inside.first;
+      }
+      Wide<T>* const to = sums + start - begin + inside.first * s.stride[1];
       if (s.stride[1] == 1)
-        for (int64_t q = inside.first; q < inside.last; ++q) sums[to + q] += load(row + q);
+        for (int64_t q = 0; q < count; ++q) to[q] += from[q];
       else
-        for (int64_t q = inside.first; q < inside.last; ++q)
-          sums[to + q * s.stride[1]] += load(row + q);
+        for (int64_t q = 0; q < count; ++q) to[q * s.stride[1]] += from[q];
     }
   }
 }
 
 void col2im_run(const RunContext& c) noexcept {
-  constexpr int64_t kPart = 512;  // of a row of pixels: its sums stay in cache
   const BlockState& s = c.state<BlockState>();
   const int64_t area = s.kernel[0] * s.kernel[1], blocks = s.rows * s.columns;
   for_float(c.out(0).dtype, [&]<class T>() {
@@ -125,7 +136,10 @@ void col2im_run(const RunContext& c) noexcept {
           const int64_t last = std::min(s.width, first + kPart);
           std::fill_n(sums, last - first, Wide<T>(0));
           add_blocks(s, x, row % s.height, first, last, sums);
-          for (int64_t w = first; w < last; ++w) store(y + w, sums[w - first]);
+          if constexpr (kIsHalf<T>)
+            half_table().narrow(last - first, sums, y + first);
+          else
+            std::copy_n(sums, last - first, y + first);
         }
       }
     });
