@@ -80,8 +80,13 @@ struct Sources {
     int64_t next() const { return source < 0 ? -1 : source + count; }
   };
   std::vector<Run> runs;
+  // If runs are short: the elements of `together` rows of y, whose positions in x follow each
+  // other.
+  std::vector<int64_t> elements;
+  int64_t together = 1;
+  void find_elements(const Sizes& x);
 
-  void find_runs() {
+  void find_runs(const Sizes& x) {
     if (inner == 0) return;
     for (const int64_t source : of[inner - 1]) {
       if (!runs.empty() && source == runs.back().next())
@@ -89,8 +94,25 @@ struct Sources {
       else
         runs.push_back({source, 1});
     }
+    if (inner == x.rank() && runs.size() * 4 > of[inner - 1].size()) find_elements(x);
   }
 };
+
+void Sources::find_elements(const Sizes& x) {
+  constexpr int64_t kTogether = 256;  // elements
+  const std::vector<int64_t>& row = of[inner - 1];
+  if (inner > 1) {
+    const std::vector<int64_t>& rows = of[inner - 2];
+    const auto count = static_cast<int64_t>(rows.size());
+    bool is_same = count == x[inner - 2];
+    for (int64_t i = 0; i < count && is_same; ++i) is_same = rows[i] == i;
+    if (is_same)
+      together = std::clamp<int64_t>(kTogether / static_cast<int64_t>(row.size()), 1, count);
+  }
+  for (int64_t r = 0; r < together; ++r)
+    for (const int64_t source : row)
+      elements.push_back(source < 0 ? -1 : r * x[inner - 1] + source);
+}
 
 int64_t wrapped(int64_t i, int64_t n) {
   const int64_t rest = n == 0 ? 0 : i % n;
@@ -133,7 +155,7 @@ Status pad_prepare(PrepareContext& c) {
       sources.of[d].push_back(mode == "circular" ? circular_source(i, begin, end, shape[d])
                                                  : source_of(mode, i - begin, shape[d]));
   }
-  sources.find_runs();
+  sources.find_runs(shape);
   c.make_state(std::move(sources));
   return {};
 }
@@ -155,7 +177,7 @@ Status roll_prepare(PrepareContext& c) {
   for (int d = 0; d < shape.rank(); ++d)
     for (int64_t i = 0; i < shape[d]; ++i)
       sources.of[d].push_back(wrapped(i - wrapped(shifts[d], shape[d]), shape[d]));
-  sources.find_runs();
+  sources.find_runs(shape);
   c.make_state(std::move(sources));
   return {};
 }
@@ -193,6 +215,12 @@ void map_row(const T* from, T* to, const std::vector<Sources::Run>& runs, int64_
   }
 }
 
+// The same with one element at a time.
+template <class T>
+void map_each(const T* from, T* to, const int64_t* sources, int64_t n, T value) {
+  for (int64_t i = 0; i < n; ++i) to[i] = sources[i] < 0 ? value : from[sources[i]];
+}
+
 template <class T>
 void map_elements(const RunContext& c) {
   const Sources& sources = c.state<Sources>();
@@ -208,19 +236,33 @@ void map_elements(const RunContext& c) {
   for (int d = sources.inner; d < y.rank(); ++d) each *= y.shape[d];
   const int64_t row = y.shape[last] * each;
   c.parallel_for(y.count() / row, grain_of(row, 1 << 15), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      int64_t at = r, offset = 0;
+    int64_t index[kMaxRank] = {}, at = begin;
+    for (int d = last - 1; d >= 0; --d) {
+      index[d] = at % y.shape[d];
+      at /= y.shape[d];
+    }
+    for (int64_t r = begin, rows = 1; r < end; r += rows) {
+      int64_t offset = 0;
       bool padded = false;
-      for (int d = last - 1; d >= 0; --d) {
-        const int64_t source = sources.of[d][at % y.shape[d]];
+      if (sources.together > 1)
+        rows = std::min({sources.together, end - r, y.shape[last - 1] - index[last - 1]});
+      for (int d = 0; d < last; ++d) {
+        const int64_t source = sources.of[d][index[d]];
         padded |= source < 0;
         offset += source * x.strides[d];
-        at /= y.shape[d];
       }
       if (padded)
-        std::fill_n(to + r * row, row, value);
-      else
+        std::fill_n(to + r * row, rows * row, value);
+      else if (sources.elements.empty())
         map_row(from + offset, to + r * row, sources.runs, each, value);
+      else
+        map_each(from + offset, to + r * row, sources.elements.data(), rows * row, value);
+      if (last == 0) continue;
+      index[last - 1] += rows;
+      for (int d = last - 1; d > 0 && index[d] == y.shape[d]; --d) {
+        index[d] = 0;
+        ++index[d - 1];
+      }
     }
   });
 }

@@ -124,6 +124,36 @@ def test_random_ops_of_two_tensors_equal_numpy(rng):
         np.testing.assert_array_equal(got, pairs[name](a, b), err_msg=f"{name} {shape} {other} {dtype}")
 
 
+def test_random_pads_and_rolls_equal_numpy(rng):
+    for trial in range(2000):
+        rank, dtype = int(rng.integers(1, 6)), ["f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"][rng.integers(10)]
+        shape = tuple(int(n) for n in rng.choice([0, 1, 2, 3, 4, 5, 6, 7, 8], rank, p=[0.02, *[0.98 / 8] * 8]))
+        if rng.integers(3) == 0:
+            shape = (*shape[:-1], int(rng.integers(9, 70)))
+        values = rng.integers(0, 2 if dtype == "bool" else 100, shape).astype(np.float32)
+        x = hg.ops.cast(values, dtype)
+        given = f"trial {trial}: {dtype} {shape}"
+        if rng.integers(2):
+            dims = [int(d) for d in rng.permutation(rank)[: rng.integers(1, rank + 1)]]
+            shifts = [int(n) for n in rng.integers(-9, 10, len(dims))]
+            got, want = hg.ops.roll(x, shifts, dims), np.roll(values, shifts, dims)
+            given += f" rolled by {shifts} along {dims}"
+        else:
+            mode = ["constant", "constant", "constant", "edge", "reflect", "wrap"][rng.integers(6)]
+            count = rank if mode == "constant" else rank - 2
+            if count < 1 or mode != "constant" and min(shape) < 4:
+                continue
+            pads = rng.integers(-min(2, min(shape) // 2), 4, (count, 2)) * (rng.random((count, 1)) < 0.6)
+            pads = pads if mode == "constant" else np.maximum(pads, 0)
+            fill = {"constant_values": int(rng.integers(2 if dtype == "bool" else 100))} if mode == "constant" else {}
+            wide = np.pad(values, [(0, 0)] * (rank - count) + [(max(b, 0), max(e, 0)) for b, e in pads], mode, **fill)
+            want = wide[(..., *(slice(-min(b, 0), n + min(e, 0)) for (b, e), n in zip(pads, wide.shape[rank - count :])))]
+            names = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}
+            got = hg.ops.pad(x, [int(n) for n in pads[::-1].ravel()], names[mode], float(fill.get("constant_values", 0)) if fill else None)
+            given += f" padded by {pads.tolist()}, {mode} {fill}"
+        np.testing.assert_array_equal(hg.ops.cast(got, "f32"), want, err_msg=given)
+
+
 def test_many_threads_of_ops(rng):
     a = rng.standard_normal(1000).astype(np.float32)
     failures = []
