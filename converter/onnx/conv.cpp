@@ -47,6 +47,7 @@ Windows windows_of(Node& n, const Shape& x, Dims kernel) {
   if (!same && automatic != "NOTSET" && automatic != "VALID")
     n.refuse(str_cat("attribute 'auto_pad' is '", automatic, "'"));
   const bool up = n.flag("ceil_mode");
+  // If strides exceed the kernel, SAME pads nothing, as in TensorFlow: ONNX has no negative pads.
   for (size_t d = 0; d < count; ++d) {
     const Dim in = x[d + 2], reach = w.reach(static_cast<int>(d)), stride = w.strides[d];
     if (same) {
@@ -124,9 +125,9 @@ void transposed_convolution(Node& n) {
       end.push_back(automatic == "VALID" ? Dim(0) : pads[count + d]);
     } else {
       const Dim out = wanted.empty() ? x.dim(static_cast<int>(d) + 2) * strides[d] : wanted[d];
-      const Dim total = full - out, half = floordiv(total, 2);
+      const Dim total = max(Dim(0), full - out), half = floordiv(total, 2);
       begin.push_back(automatic == "SAME_UPPER" ? half : total - half);
-      end.push_back(automatic == "SAME_UPPER" ? total - half : half);
+      end.push_back(full - out - begin[d]);
     }
     plain = plain && begin[d] == end[d] && begin[d].is_constant() && begin[d].constant() >= 0 &&
             more[d].constant() < std::max(strides[d].constant(), dilations[d].constant());
@@ -139,7 +140,7 @@ void transposed_convolution(Node& n) {
   options.output_padding = plain ? more : one_each(static_cast<int>(count), 0);
   Value y = conv_transposed(x, weight, plain ? bias : Value(), options);
   if (plain) return n.give(y);
-  // Uneven padding crops the result, or adds zeros where it is negative.
+  // Uneven padding crops the result. A longer output ends in zeros.
   Dims cut = {0, 0, 0, 0};
   for (size_t d = 0; d < count; ++d) {
     cut.push_back(-begin[d]);

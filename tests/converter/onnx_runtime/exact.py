@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random nodes whose results numpy gives exactly: integer products, bits, and probabilities 0 and 1."""
+"""Random nodes whose results numpy gives exactly: integer products, bits, probabilities 0 and 1, long strides."""
 import numpy as np
 from onnx import helper
 
-from case import either, fixed, open_
+from case import either, fixed, flag, open_
 from standard import dims, standard
 
 
@@ -80,4 +80,32 @@ def certain(rng):
     return standard("Bernoulli", [open_(p)], 15, answer=p)
 
 
-MAKERS = [bits, integer_product, integer_convolution, certain]
+def long_strides(rng):
+    """SAME where strides exceed the kernel. ONNX Runtime rejects it, crops the input, or returns smaller results than ONNX demands, depending on the op."""
+    n, kernel = int(rng.integers(1, 12)), int(rng.integers(1, 4))
+    stride = kernel + int(rng.integers(1, 4))
+    x = (rng.choice([-1, 1], (2, 1, n)) * rng.integers(1, 100, (2, 1, n))).astype(np.float32)
+    given = {"kernel_shape": [kernel], "strides": [stride]}
+    if flag(rng):
+        answer = np.zeros((2, 1, n * stride), np.float32)
+        w = rng.integers(1, 10, kernel).astype(np.float32)
+        for k in range(kernel):
+            answer[..., k::stride] = x * w[k]
+        inputs = [open_(x), fixed(w.reshape(1, 1, kernel))]
+        if flag(rng):
+            given["output_shape"] = [n * stride]
+        if "output_shape" not in given or flag(rng):
+            given["auto_pad"] = str(rng.choice(["SAME_UPPER", "SAME_LOWER"]))
+        return standard("ConvTranspose", inputs, rng.integers(7, 22), answer=answer, **given)
+    given["auto_pad"] = str(rng.choice(["SAME_UPPER", "SAME_LOWER"]))
+    out = -(-n // stride)
+    total = max(0, (out - 1) * stride + kernel - n)
+    before = total // 2 if given["auto_pad"] == "SAME_UPPER" else total - total // 2
+    windows = [x[..., max(0, o * stride - before):o * stride - before + kernel] for o in range(out)]
+    op = str(rng.choice(["MaxPool", "Conv"]))
+    answer = np.stack([w.max(-1) if op == "MaxPool" else w.sum(-1) for w in windows], -1)
+    inputs = [open_(x)] if op == "MaxPool" else [open_(x), fixed(np.ones((1, 1, kernel), np.float32))]
+    return standard(op, inputs, rng.integers(8, 22), answer=answer, **given)
+
+
+MAKERS = [bits, integer_product, integer_convolution, certain, long_strides]

@@ -52,12 +52,12 @@ def conv_transpose(rng):
     if kind == 1:
         made["auto_pad"] = str(rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"]))
         made.pop("pads", None)
-        made["strides"] = [min(s, k) for s, k in zip(strides, made["kernel_shape"])]  # otherwise ONNX Runtime returns a smaller result
+        made["strides"] = [min(s, k) for s, k in zip(strides, made["kernel_shape"])]  # exact.long_strides
     if kind == 2:
         made.pop("pads", None)
         dilations = made.get("dilations", [1] * count)
         whole = [(d - 1) * s + (k - 1) * e + 1 for d, s, k, e in zip(x.shape[2:], strides, made["kernel_shape"], dilations)]
-        made["output_shape"] = [int(rng.integers(max(1, d - 2), d + 1)) for d in whole]
+        made["output_shape"] = [int(rng.integers(max(1, d - 2), d + 3)) for d in whole]
         if flag(rng):
             made["auto_pad"] = str(rng.choice(["SAME_UPPER", "SAME_LOWER"]))
     return standard("ConvTranspose", [open_(x), fixed(w), maybe(rng, fixed(values(rng, (2 * groups,))))], rng.integers(7, 22), group=groups, **made)
@@ -68,6 +68,8 @@ def pool(rng):
     op = str(rng.choice(["MaxPool", "MaxPool", "AveragePool", "AveragePool", "LpPool"]))
     version = int(rng.integers(7, NEWEST))
     made = windows(rng, count, (op == "MaxPool" and version >= 10) or (op == "LpPool" and version >= 18) or (op == "AveragePool" and version >= 19))
+    if made.get("auto_pad", "").startswith("SAME"):  # exact.long_strides
+        made["strides"] = [min(s, k) for s, k in zip(made.get("strides", [1] * count), made["kernel_shape"])]
     x = values(rng, (int(rng.integers(1, 3)), 2, *solid(rng, count)))
     if op != "LpPool" and version >= 10 and "auto_pad" not in made:
         made["ceil_mode"] = flag(rng)
