@@ -19,7 +19,8 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kTileM = 240;  // a multiple of 6, 12 and 16
+constexpr int64_t kRowsM = 48;  // a multiple of 6, 12 and 16
+constexpr int64_t kTileM = 5 * kRowsM;
 constexpr int64_t kTileN = 64;
 
 struct GemmHalf {
@@ -116,7 +117,9 @@ Status prepare(PrepareContext& c) {
                [pairs = g.pairs, s = g.s, b = c.in(1).as<BFloat16>()](void* to) {
                  pack_b(*pairs, s, b, static_cast<float*>(to));
                }));
-  g.tile_m = std::clamp<int64_t>(g.s.m, 1, kTileM);
+  const int64_t m = std::max<int64_t>(g.s.m, 1);
+  const int64_t rows = ceil_div(m, ceil_div(m, kTileM));  // tiles are about equal
+  g.tile_m = std::min(m, ceil_div(rows, kRowsM) * kRowsM);
   g.lanes = tile_lanes(c, g.s.batches() * g.tiles_m() * g.tiles_n());
   g.slot_bytes = Slot::floats(g.tile_m) * 4;
   c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
