@@ -214,7 +214,6 @@ TEST(WideFunctions, InDoubleAreWithinSomeUnits) {
   for (const double end : {0.0, 1.0, 700.0, 745.2, 30000.0, 1e300, double{INFINITY}})
     x.insert(x.end(), {end, -end});
   const auto n = static_cast<int64_t>(x.size());
-  const Isa best = chosen_isa();
   for (const Isa isa : kIsas) {
     if (!supports(isa)) continue;
     limit_isa(isa);
@@ -422,7 +421,6 @@ TEST(WideFunctions, DivisionsAreExact) {
 // With each instruction set, within three units in the last place of the power, the sum and the
 // factor.
 TEST(WideFunctions, SoftmaxOfDoubles) {
-  const Isa best = chosen_isa();
   for (const Isa isa : kIsas) {
     if (!supports(isa)) continue;
     limit_isa(isa);

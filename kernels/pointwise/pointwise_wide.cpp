@@ -101,7 +101,7 @@ HWY_INLINE V sine_of(V x) {
 }
 HWY_INLINE V tan_of(V x) { return hn::Div(hn::Sin(Wide(), x), hn::Cos(Wide(), x)); }
 HWY_INLINE V cosh_of(V x) {
-  const V e = hn::Exp(Wide(), x);
+  const V e = exp_of(x);
   return hn::Mul(number(0.5), hn::Add(e, hn::Div(number(1), e)));
 }
 // For x in f32: sine over cosine of r = x - n pi / 2, or minus cosine over sine for odd n.
@@ -124,11 +124,9 @@ HWY_INLINE V tan_f32_of(V x) {
       hn::BitCast(Wide(), hn::BroadcastSignBit(hn::BitCast(hn::RebindToSigned<Wide>(), odd))));
   const V above = hn::IfThenElse(is_odd, cosine, sine),
           below = hn::IfThenElse(is_odd, sine, cosine);
-  return hn::Xor(near_quotient(above, below), hn::BitCast(Wide(), odd));
+  return hn::Xor(hn::Div(above, below), hn::BitCast(Wide(), odd));
 }
-HWY_INLINE V sigmoid_of(V x) {
-  return hn::Div(number(1), hn::Add(number(1), hn::Exp(Wide(), hn::Neg(x))));
-}
+HWY_INLINE V sigmoid_of(V x) { return hn::Div(number(1), hn::Add(number(1), exp_of(hn::Neg(x)))); }
 // 2^n e^(r ln 2) for x = n + r; for |x| <= 1000.
 HWY_INLINE V exp2_of(V x) {
   const hn::RebindToUnsigned<Wide> du;
@@ -137,7 +135,7 @@ HWY_INLINE V exp2_of(V x) {
   const V magic = number(0x1.8p52 + 1023), shifted = hn::Add(x, magic);
   const V power = hn::BitCast(Wide(), hn::ShiftLeft<52>(hn::BitCast(du, shifted)));
   const V rest = hn::Sub(x, hn::Sub(shifted, magic));
-  return hn::Mul(hn::Exp(Wide(), hn::Mul(rest, number(0.69314718055994530942))), power);
+  return hn::Mul(exp_of(hn::Mul(rest, number(0.69314718055994530942))), power);
 }
 
 #endif
@@ -165,7 +163,7 @@ HG_WIDE(Floor, is_any(x), hn::Floor(x), std::floor(x));
 HG_WIDE(Ceil, is_any(x), hn::Ceil(x), std::ceil(x));
 HG_WIDE(Trunc, is_any(x), hn::Trunc(x), std::trunc(x));
 HG_WIDE(Cosh, is_within(x, 700), cosh_of(x), std::cosh(x));
-HG_WIDE(Exp, is_within(x, 700), hn::Exp(Wide(), x), std::exp(x));
+HG_WIDE(Exp, is_within(x, 700), exp_of(x), std::exp(x));
 HG_WIDE(Expm1, is_within(x, 700), keep_zero(x, hn::Expm1(Wide(), x)), std::expm1(x));
 HG_WIDE(Log, is_above(x, 0x1p-1000), hn::Log(Wide(), x), std::log(x));
 HG_WIDE(Tanh, is_within(x, 300), keep_zero(x, hn::Tanh(Wide(), x)), std::tanh(x));

@@ -55,26 +55,38 @@ HWY_INLINE V polynomial_of(V x, const double (&terms)[n]) {
   return hn::MulAdd(sums[n % 2], x, sums[(n + 1) % 2]);
 }
 
+// Splits x, with |x| <= 700, into n ln 2 + r and returns 2^n. `rest` is what ln 2 has beyond f64.
+HWY_INLINE V split_power(V x, double rest, V& r) {
+  const hn::RebindToUnsigned<Wide> du;
+  // Adding 1.5 2^52 rounds to the integer n. With 1023 added, the low bits of the sum are the
+  // exponent of 2^n.
+  const V magic = number(0x1.8p52 + 1023);
+  const V shifted = hn::MulAdd(x, number(1.4426950408889634), magic);
+  const V n = hn::Sub(shifted, magic);
+  r = hn::NegMulAdd(n, number(0.69314718055994530942), x);
+  if (rest != 0) r = hn::NegMulAdd(n, number(rest), r);
+  return hn::BitCast(Wide(), hn::ShiftLeft<52>(hn::BitCast(du, shifted)));
+}
+// e^x for |x| <= 700, within a unit in the last place: 2^n (1 + r + r^2 p(r)). The polynomial
+// was fitted by weighted least squares.
+HWY_INLINE V exp_of(V x) {
+  constexpr double kExp[] = {2.5012630976721353e-08, 2.763054890633022e-07, 2.7557545665695277e-06,
+                             2.4801492148232468e-05, 0.0001984126955356262, 0.001388888894469216,
+                             0.008333333333471901,   0.04166666666652529,   0.1666666666666645,
+                             0.5000000000000011};
+  V r;
+  const V power = split_power(x, 2.3190468138462996e-17, r);
+  const V less_one = hn::MulAdd(hn::Mul(r, r), polynomial_of(r, kExp), r);
+  return hn::MulAdd(less_one, power, power);
+}
+
 // For results in f32. Polynomials were interpolated at Chebyshev nodes.
 
-// a / b with relative error 1e-13, for |b| between 2^-120 and 2^120: a step of Newton's method from
-// f32's reciprocal.
-HWY_INLINE V near_quotient(V a, V b) {
-  const Narrow d;
-  const V near = hn::PromoteTo(Wide(), hn::Div(hn::Set(d, 1.0f), hn::DemoteTo(d, b)));
-  const V rest = hn::NegMulAdd(b, near, number(1));
-  return hn::Mul(a, hn::MulAdd(rest, near, near));
-}
 // e^x for |x| <= 700, with a polynomial on [-ln 2 / 2, ln 2 / 2].
 template <size_t n>
 HWY_INLINE V near_exp(V x, const double (&terms)[n]) {
-  const hn::RebindToUnsigned<Wide> du;
-  // x = n ln 2 + r. Adding 1.5 2^52 rounds to the integer n. With 1023 added, the low bits of the
-  // sum are the exponent of 2^n.
-  const V magic = number(0x1.8p52 + 1023);
-  const V shifted = hn::MulAdd(x, number(1.4426950408889634), magic);
-  const V power = hn::BitCast(Wide(), hn::ShiftLeft<52>(hn::BitCast(du, shifted)));
-  const V r = hn::NegMulAdd(hn::Sub(shifted, magic), number(0.69314718055994530942), x);
+  V r;
+  const V power = split_power(x, 0, r);
   return hn::Mul(polynomial_of(r, terms), power);
 }
 HWY_INLINE V near_exp(V x) {  // with relative error 2e-12
