@@ -48,6 +48,19 @@ struct FewSlot {
   }
 };
 
+// Prefetches rows of keys or values. One stream of reads, as of a block of rows, waits for memory
+// most of the time.
+template <class T>
+void expect_rows(const T* from, int64_t rows, int64_t row, int64_t columns) {
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
+  if (row == columns) {
+    columns *= rows;
+    rows = 1;
+  }
+  for (int64_t i = 0; i < rows; ++i, from += row)
+    for (int64_t j = 0; j < columns; j += kLine) __builtin_prefetch(from + j, 0, 2);
+}
+
 // Computes one part of the keys of one group.
 template <class T>
 void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float* memory) {
@@ -70,7 +83,9 @@ void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float*
   const int64_t all = s.causal ? std::min(s.keys, s.times) : s.keys;
   const int64_t end = std::min(all, begin + kPartKeys);
   for (int64_t key = begin; key < end; key += kKeyBlock) {
-    const int64_t keys = std::min(kKeyBlock, end - key);
+    const int64_t keys = std::min(kKeyBlock, end - key),
+                  next = std::min(kKeyBlock, end - key - keys);
+    expect_rows(c.in(2).as<T>() + o.v + key * s.v_time, keys, s.v_time, s.value_dim);
     const Matrix k = as_floats(c.in(1).as<T>() + o.k + key * s.k_time, keys, s.dim, s.k_time, 1,
                                memory + slot.wide);
     s.products->dots(s.rows, keys, s.dim, memory, s.dim, k.data, k.row, scores, kKeyBlock);
@@ -93,6 +108,7 @@ void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float*
       else
         std::fill_n(w.scores, s.times * kKeyBlock, 0.0f);
     }
+    expect_rows(c.in(1).as<T>() + o.k + (key + keys) * s.k_time, next, s.k_time, s.dim);
     const Matrix v = as_floats(c.in(2).as<T>() + o.v + key * s.v_time, keys, s.value_dim, s.v_time,
                                1, memory + slot.wide);
     s.products->combine(s.rows, s.value_dim, keys, scores, kKeyBlock, 1, v.data, v.row, mixed,

@@ -25,6 +25,10 @@ Matrix as_floats(const T* from, int64_t rows, int64_t columns, int64_t row, int6
   if constexpr (std::is_same_v<T, float>) {
     return {from, row, column};
   } else {
+    if (column == 1 && row == columns) {  // short rows cost more than one long one
+      half_table().widen(rows * columns, from, copy);
+      return {copy, columns, 1};
+    }
     for (int64_t i = 0; i < rows; ++i) {
       if (column == 1)
         half_table().widen(columns, from + i * row, copy + i * columns);
