@@ -87,7 +87,6 @@ struct ScriptProgram {
   std::vector<std::optional<int>> output_ranks;              // if the file states them
   std::map<ScriptId, LevelsOf> levels;  // of values of the original program (load/levels.h)
   std::vector<std::string> notes;       // the reader's notes for the report
-  bool traced_in_training_mode = false;
   std::string libtorch_version;
 };
 

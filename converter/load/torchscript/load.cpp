@@ -489,9 +489,6 @@ Loaded load_method(const std::string& path, const jit::Module& module, const std
   torch.method = method;
   torch.graph = inlined_graph(module, found->function());
   loaded.program.libtorch_version = libtorch_version();
-  loaded.program.traced_in_training_mode = module.hasattr("training") &&
-                                           module.attr("training").isBool() &&
-                                           module.attr("training").toBool();
   const auto& arguments = found->function().getSchema().arguments();
   ProgramReader reader(loaded.program, torch);
   reader.read();
