@@ -5,7 +5,7 @@ No architecture is named here: a run of the module shows what it keeps, and forw
 """
 
 import inspect
-import re
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from ._errors import UnsupportedError, one_line
@@ -29,9 +29,11 @@ def part_of(torch, model, inputs, forward):
         def __init__(self):
             super().__init__()
             self.model = model
+            self.context = nullcontext
 
         def forward(self, given):
-            return forward(given)
+            with self.context():
+                return forward(given)
 
     part = Part().eval()
     part.inputs = inputs
@@ -157,116 +159,3 @@ def without_cache(model):
     parameters = inspect.signature(model.forward).parameters
     accepts = "use_cache" in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     return {"use_cache": False} if accepts else {}
-
-
-# What torch.export says, and what it means.
-_REFUSED = {
-    "data-dependent": "its Python code depends on values of tensors, such as the experts that a token chose",
-    "Couldn't swap": "its forward converts its own weights, as some routers of experts do",
-}
-
-# -- The program -----------------------------------------------------------------------------------
-
-
-def export(torch, part, max_context=None):
-    """(a program, options for hg-convert, pairs of sizes that the program assumes to differ)."""
-    auto = torch.export.Dim
-    args = ({each.name: each.example for each in part.inputs},)
-    kinds = {"past + time": auto.AUTO, "past + 1": auto.AUTO}
-    shapes = ({each.name: {d: kinds.get(size, auto.DYNAMIC) for d, size in each.sizes.items()} for each in part.inputs},)
-    try:
-        program = torch.export.export(part, args, dynamic_shapes=shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=True)
-    except Exception as error:
-        for text, reason in _REFUSED.items():
-            if text in str(error):
-                raise UnsupportedError(f"torch.export cannot capture the model: {reason}") from error
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise UnsupportedError(f"torch.export cannot capture the model: {' '.join(lines[:3])}") from error
-    unequal = _drop_inequalities(torch, program)
-    program._example_inputs = None
-    words, names = _input_words(torch, program, part)
-    everything = next((size for each in part.inputs if each.name == "attention_mask" for size in each.sizes.values() if size != "batch"), "time")
-    ranges = program._range_constraints
-    for symbol in list(ranges):
-        is_all = max_context is not None and names.get(symbol) == everything
-        ranges[symbol] = type(ranges[symbol])(0, max_context if is_all else ranges[symbol].upper)
-    pairs = [(_text(torch, a, names), _text(torch, b, names)) for a, b in unequal]
-    return program, words, pairs
-
-
-def trace(torch, part, path):
-    """Writes a program of fixed sizes, whose Python code may read values of tensors. Returns options for hg-convert."""
-    import warnings
-
-    class Traced(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.part = part
-
-        def forward(self, *tensors):
-            return self.part({each.name: tensor for each, tensor in zip(part.inputs, tensors)})
-
-    draws = torch.Generator().manual_seed(0)
-    examples = tuple(torch.randn(each.example.shape, generator=draws) for each in part.inputs)
-    try:
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the values that become constants; the check runs other ones
-            program = torch.jit.trace(Traced().eval(), examples, check_trace=False, strict=False)
-            torch.jit.save(program, path)
-    except Exception as error:
-        raise UnsupportedError(f"neither torch.export nor torch.jit.trace can capture the model: {one_line(error)}") from error
-    return [word for each in part.inputs for word in ("--input", f"{each.name}=f32[{','.join(map(str, each.example.shape))}]")]
-
-
-def _drop_inequalities(torch, program):
-    """Removes the assertions `a != b`: torch.export compares strides with them. Returns the pairs, whose equal sizes the
-    check of the conversion runs."""
-    import sympy
-
-    pairs, graph = [], program.graph_module.graph
-    for node in list(graph.nodes):
-        if node.op != "call_function" or node.target is not torch.ops.aten._assert_scalar.default:
-            continue
-        value = getattr(node.args[0], "meta", {}).get("val")
-        expression = value.node.expr if isinstance(value, torch.SymBool) else None
-        if isinstance(expression, sympy.Ne):
-            pairs.append(expression.args)
-            graph.erase_node(node)
-    graph.eliminate_dead_code()
-    program.graph_module.recompile()
-    return pairs
-
-
-def _input_words(torch, program, part):
-    """Options that give inputs and sizes the names that generators expect."""
-    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-    nodes = [nodes[name] for name in program.graph_signature.user_inputs]
-    names, words = {}, []
-    # Names of symbols first; `past + time` may be a symbol too.
-    for is_symbol in (True, False):
-        for node, given in zip(nodes, part.inputs, strict=True):
-            for d, name in given.sizes.items():
-                size = node.meta["val"].shape[d]
-                if not isinstance(size, torch.SymInt):
-                    raise UnsupportedError(f"torch.export fixes size {d} of {given.name}, {name}, at {size}")
-                if name.isidentifier() == is_symbol and size.node.expr.is_Symbol:
-                    names.setdefault(size.node.expr, name)
-    for node, given in zip(nodes, part.inputs):
-        value = node.meta["val"]
-        dims = ",".join(_text(torch, size, names) for size in value.shape)
-        dtype = {torch.int64: "i64", torch.float32: "f32"}[value.dtype]
-        words += ["--input", f"{given.name}={node.name}:{dtype}[{dims}]"]
-    return words, names
-
-
-def _text(torch, size, names):
-    """A size with the names of an export's symbols."""
-    expression = size.node.expr if isinstance(size, torch.SymInt) else size
-    if isinstance(expression, int):
-        return str(expression)
-    if expression in names:
-        return names[expression]
-    text = str(expression)
-    for symbol in expression.free_symbols & set(names):
-        text = re.sub(rf"\b{symbol}\b", f"({names[symbol]})", text)
-    return text

@@ -16,11 +16,12 @@ from functools import partial
 from typing import NamedTuple
 
 from ._convert import Report, _run
-from ._decoder import decoder_of, export, trace
+from ._decoder import decoder_of
 from ._decoder_check import compare_decoder, expected_of, expected_of_encoder, expected_of_images
 from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder
 from ._errors import HologramError, MismatchError, NotFoundError, UnsupportedError, one_line
 from ._images import image_decoder_of, images_of, reads_images
+from ._language_program import export, trace
 from ._low_bits import widened
 from ._model import Library, load, path_of, refuse_overwriting
 from ._quantize import quantize

@@ -15,6 +15,8 @@ transformers = pytest.importorskip("transformers")
 import hologram as hg  # noqa: E402
 from hologram.__main__ import main  # noqa: E402
 from hologram._decoder_check import Runner  # noqa: E402
+from hologram._expert_loops import every_expert  # noqa: E402
+from nets import spread_weights  # noqa: E402
 
 WORDS = 97
 
@@ -196,6 +198,40 @@ def test_models_whose_tokens_see_later_ones_do_not_convert_unnoticed(tmp_path):
     with pytest.raises(hg.MismatchError, match="the logits differ"):
         hg.llm.convert(model, tmp_path / "x.hgm")
     assert not (tmp_path / "x.hgm").exists()
+
+
+def test_loops_over_chosen_experts_are_captured(tmp_path):
+    torch.manual_seed(0)
+    config = transformers.DbrxConfig(
+        d_model=32, n_heads=4, n_layers=2, vocab_size=WORDS, max_seq_len=128, initializer_range=0.3, pad_token_id=0,
+        attn_config={"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8.0}, ffn_config={"ffn_hidden_size": 48, "moe_num_experts": 4, "moe_top_k": 2},
+    )  # fmt: skip
+    module = spread_weights(transformers.DbrxForCausalLM(config).eval())
+    generator = hg.Generator(hg.llm.convert(module, tmp_path / "dbrx.hgm"))
+    prompts = [[7], [9, 8, 7, 6, 5], np.random.default_rng(0).integers(3, WORDS, 40).tolist()]
+    for group in [[prompt] for prompt in prompts] + [prompts]:
+        assert [each.ids for each in generator.generate(group, max_tokens=24)] == greedy(module, group, 24)
+
+
+@pytest.mark.parametrize("adds", (True, False))
+def test_only_sums_over_experts_are_captured(adds):
+    def routed(x, chosen):
+        total = torch.zeros_like(x)
+        for (expert,) in torch.nn.functional.one_hot(chosen, 3).sum(0).nonzero():
+            (tokens,) = torch.where(chosen == expert)
+            if adds:
+                total.index_add_(0, tokens, x[tokens] * (int(expert) + 1))
+            else:
+                total[tokens] = x[tokens]
+        return total
+
+    x, chosen = torch.randn(5, 4), torch.tensor([2, 0, 0, 2, 0])
+    with every_expert(torch):
+        if adds:
+            assert torch.equal(routed(x, chosen), x * (chosen + 1).unsqueeze(1))
+        else:
+            with pytest.raises(hg.UnsupportedError, match="its experts use the tokens that chose them in __setitem__"):
+                routed(x, chosen)
 
 
 def test_short_contexts_are_checked(tmp_path):

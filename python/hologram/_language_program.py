@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of language models as programs of torch.export, or of torch.jit.trace, and their options for hg-convert."""
+
+import math
+import operator
+import re
+import sys
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
+from unittest import mock
+
+from ._errors import UnsupportedError, one_line
+from ._expert_loops import every_expert, kept_types
+
+
+def export(torch, part, max_context=None):
+    """(a program, options for hg-convert, pairs of sizes that the program assumes to differ)."""
+    auto = torch.export.Dim
+    args = ({each.name: each.example for each in part.inputs},)
+    kinds = {"past + time": auto.AUTO, "past + 1": auto.AUTO}
+    shapes = ({each.name: {d: kinds.get(size, auto.DYNAMIC) for d, size in each.sizes.items()} for each in part.inputs},)
+    try:
+        program = _exported(torch, part, args, shapes)
+    except UnsupportedError:
+        raise
+    except Exception as error:
+        if any(text in str(error) for text in _DEPENDS):
+            raise UnsupportedError("torch.export cannot capture the model: its Python code depends on values of tensors") from error
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise UnsupportedError(f"torch.export cannot capture the model: {' '.join(lines[:3])}") from error
+    if not any(each.sizes for each in part.inputs) and _has_open_outputs(torch, program):
+        raise UnsupportedError("torch.export cannot capture the model: sizes of its outputs depend on values of tensors")
+    unequal = _drop_inequalities(torch, program)
+    _round_whole_numbers(torch, program)
+    program._example_inputs = None
+    words, names = _input_words(torch, program, part)
+    everything = next((size for each in part.inputs if each.name == "attention_mask" for size in each.sizes.values() if size != "batch"), "time")
+    ranges = program._range_constraints
+    for symbol in list(ranges):
+        is_all = max_context is not None and names.get(symbol) == everything
+        ranges[symbol] = type(ranges[symbol])(0, max_context if is_all else ranges[symbol].upper)
+    pairs = [(_text(torch, a, names), _text(torch, b, names)) for a, b in unequal]
+    return program, words, pairs
+
+
+# What torch.export says of Python code that depends on values of tensors.
+_DEPENDS = ("data-dependent", "unbacked")
+
+
+def _exported(torch, part, args, shapes):
+    def once():
+        return torch.export.export(part, args, dynamic_shapes=shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=True)
+
+    # all() is the same, and hg-convert reads it.
+    with kept_types(torch), mock.patch.object(torch.Tensor, "_is_all_true", torch.Tensor.all):
+        try:
+            return once()
+        except Exception as error:
+            is_fixed = "inferred a static shape" in str(error)
+            if not is_fixed and not any(text in str(error) for text in _DEPENDS):
+                raise
+        if not is_fixed:
+            part.context = partial(every_expert, torch)  # for a loop over the experts that tokens chose
+        with _open_integers(torch, part) if is_fixed else nullcontext():
+            return once()
+
+
+@contextmanager
+def _open_integers(torch, part):
+    """int(size) in the modules' code, which would fix a size at that of the example, leaves it open."""
+
+    class Kind(type):
+        def __instancecheck__(cls, value):
+            return isinstance(value, int)
+
+    class Integer(metaclass=Kind):
+        def __new__(cls, *args, **kwargs):
+            return args[0] if len(args) == 1 and isinstance(args[0], torch.SymInt) else int(*args, **kwargs)
+
+    with ExitStack() as stack:
+        for name in {type(each).__module__ for each in part.modules()}:
+            if name.startswith("transformers.models."):
+                stack.enter_context(mock.patch.object(sys.modules[name], "int", Integer, create=True))
+        yield
+
+
+def _has_open_outputs(torch, program):
+    (output,) = (node for node in program.graph.nodes if node.op == "output")
+    made = [each.meta["val"] for each in output.args[0] if hasattr(each, "meta")]
+    return any(not isinstance(size, int) for each in made if isinstance(each, torch.Tensor) for size in each.shape)
+
+
+def trace(torch, part, path):
+    """Writes a program of fixed sizes, whose Python code may read values of tensors. Returns options for hg-convert."""
+    import warnings
+
+    class Traced(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = part
+
+        def forward(self, *tensors):
+            return self.part({each.name: tensor for each, tensor in zip(part.inputs, tensors)})
+
+    part.context = nullcontext
+    draws = torch.Generator().manual_seed(0)
+    examples = tuple(torch.randn(each.example.shape, generator=draws) for each in part.inputs)
+    try:
+        with torch.no_grad(), warnings.catch_warnings(), mock.patch.object(torch.nn.functional, "scaled_dot_product_attention", partial(_attention, torch)):
+            warnings.simplefilter("ignore")  # of the values that become constants; the check runs other ones
+            program = torch.jit.trace(Traced().eval(), examples, check_trace=False, strict=False)
+            torch.jit.save(program, path)
+    except Exception as error:
+        raise UnsupportedError(f"neither torch.export nor torch.jit.trace can capture the model: {one_line(error)}") from error
+    return [word for each in part.inputs for word in ("--input", f"{each.name}=f32[{','.join(map(str, each.example.shape))}]")]
+
+
+def _attention(torch, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """scaled_dot_product_attention of older operators: libtorch 1.13 reads what jit.trace writes."""
+    if enable_gqa:
+        k, v = (each.repeat_interleave(q.shape[-3] // each.shape[-3], -3) for each in (k, v))
+    scores = q @ k.transpose(-2, -1) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        attn_mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
+    if attn_mask is not None:
+        scores = scores.masked_fill(~attn_mask, float("-inf")) if attn_mask.dtype == torch.bool else scores + attn_mask
+    return scores.softmax(-1) @ v
+
+
+def _drop_inequalities(torch, program):
+    """Removes the assertions `a != b`: torch.export compares strides with them. Returns the pairs, whose equal sizes the
+    check of the conversion runs."""
+    import sympy
+
+    pairs, graph = [], program.graph_module.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target is not torch.ops.aten._assert_scalar.default:
+            continue
+        value = getattr(node.args[0], "meta", {}).get("val")
+        expression = value.node.expr if isinstance(value, torch.SymBool) else None
+        if isinstance(expression, sympy.Ne):
+            pairs.append(expression.args)
+            graph.erase_node(node)
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
+    return pairs
+
+
+def _round_whole_numbers(torch, program):
+    """Replaces math.ceil(1.0 * n), which torch.export.save cannot write, by n."""
+    graph = program.graph_module.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in (math.ceil, math.floor, round, int):
+            continue
+        product = node.args[0]
+        factors = product.args if getattr(product, "target", None) is operator.mul else ()
+        sizes = [each for each in factors if each != 1.0]
+        sizes = [each.args[0] if getattr(each, "target", None) is torch.sym_float else each for each in sizes]
+        if len(factors) == 2 and len(sizes) == 1 and isinstance(getattr(sizes[0], "meta", {}).get("val"), torch.SymInt):
+            node.replace_all_uses_with(sizes[0])
+            graph.erase_node(node)
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def _input_words(torch, program, part):
+    """Options that give inputs and sizes the names that generators expect."""
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    nodes = [nodes[name] for name in program.graph_signature.user_inputs]
+    names, words = {}, []
+    # Names of symbols first; `past + time` may be a symbol too.
+    for is_symbol in (True, False):
+        for node, given in zip(nodes, part.inputs, strict=True):
+            for d, name in given.sizes.items():
+                size = node.meta["val"].shape[d]
+                if not isinstance(size, torch.SymInt):
+                    raise UnsupportedError(f"torch.export fixes size {d} of {given.name}, {name}, at {size}")
+                if name.isidentifier() == is_symbol and size.node.expr.is_Symbol:
+                    names.setdefault(size.node.expr, name)
+    for node, given in zip(nodes, part.inputs):
+        value = node.meta["val"]
+        dims = ",".join(_text(torch, size, names) for size in value.shape)
+        dtype = {torch.int64: "i64", torch.float32: "f32"}[value.dtype]
+        words += ["--input", f"{given.name}={node.name}:{dtype}[{dims}]"]
+    return words, names
+
+
+def _text(torch, size, names):
+    """A size with the names of an export's symbols."""
+    expression = size.node.expr if isinstance(size, torch.SymInt) else size
+    if isinstance(expression, int):
+        return str(expression)
+    if expression in names:
+        return names[expression]
+    text = str(expression)
+    for symbol in expression.free_symbols & set(names):
+        text = re.sub(rf"\b{symbol}\b", f"({names[symbol]})", text)
+    return text
