@@ -6,9 +6,11 @@ No architecture is named here: a run of the module shows what it keeps, and forw
 
 import inspect
 from contextlib import nullcontext
+from functools import partial
 from typing import NamedTuple
 
 from ._errors import UnsupportedError, one_line
+from ._masks import scores, seen_keys, sliding_window
 from ._past import filled, find_pasts, kept_by
 
 BATCH, TIME, PAST = 3, 11, 17  # of the example; models rarely have these sizes
@@ -40,9 +42,11 @@ def part_of(torch, model, inputs, forward):
     return part
 
 
-def decoder_of(torch, model, read=None):
-    """The module of a decoder. ``read`` maps its inputs to arguments of forward that replace the ids. Its attributes: ``is_masked``;
-    ``steps``: it reads one token at a time; ``one_row``: it takes one prompt at a time; ``pasts``; ``without_past``: why it has none."""
+def decoder_of(torch, model, limit=None, read=None):
+    """The module of a decoder. ``limit``: its positions, or None. ``read`` maps its inputs to arguments of forward that replace the ids.
+
+    Its attributes: ``is_masked``; ``steps``: it reads one token at a time; ``one_row``: it takes one prompt at a time; ``pasts``;
+    ``without_past``: why it has none."""
     accepted = inspect.signature(model.forward).parameters
     is_masked = "attention_mask" in accepted
     found, reason = find_pasts(torch, model, accepted)
@@ -51,6 +55,12 @@ def decoder_of(torch, model, read=None):
     if found is not None and read is None and _sees_later_tokens(torch, model):
         if getattr(model.config, "is_decoder", True) is False:
             raise UnsupportedError("logits depend on later tokens: a model that generates text needs is_decoder=true in config.json")
+        window = sliding_window(model)
+        if is_masked and (window is None or limit is not None and limit <= window):
+            rows = 1 if _sees_padding(torch, model, accepted) else BATCH
+            made = _decoder(torch, model, accepted, is_masked, found, rows, partial(_prefix, torch))
+            if not _wrong_step(torch, model, made, min(rows, 2), (4, 1, 1)):
+                return made
         found, reason = None, "logits depend on later tokens"
     if found is not None and found.has_states:
         for rows in (2, 1):
@@ -133,25 +143,64 @@ def _sees_later_tokens(torch, model):
     return not torch.allclose(whole[:, :4], begin, rtol=1e-3, atol=1e-3)
 
 
-def _wrong_step(torch, model, decoder, rows):
-    """Compares steps with a run on all tokens. Returns what is wrong."""
+def _prefix(torch, given):
+    """Arguments of a forward in which the tokens of the first run see each other, and later ones those before."""
+    ids, mask = given["input_ids"], given["attention_mask"]
+    is_prompt = torch.full((1, 1), mask.shape[1] - ids.shape[1]) == 0
+    seen, _ = seen_keys(torch, mask, ids != ids, is_prompt, True)
+    return {"input_ids": ids, "attention_mask": scores(torch, seen)}
+
+
+def _sees_padding(torch, model, accepted):
+    """Whether a token that the mask hides changes the logits of others, as in PaliGemma, whose prompts are causal in a padded batch."""
+    words = int(model.get_input_embeddings().num_embeddings)
+    ids = (torch.arange(5).view(1, 5) * 7 + 3) % words
+    found = []
+    for begin in (0, 1):
+        mask = torch.ones_like(ids[:, begin:])
+        mask[:, : 1 - begin] = 0
+        given = {"input_ids": ids[:, begin:], "attention_mask": mask, "position_ids": (mask.cumsum(1) - 1).clamp(min=0)}
+        try:
+            with torch.no_grad():
+                found.append(model(**{name: each for name, each in given.items() if name in accepted}, **without_cache(model), return_dict=True).logits[:, -1])
+        except Exception:  # a module may fail in any way
+            return True
+    return not torch.allclose(*found, rtol=1e-3, atol=1e-3)
+
+
+def _wrong_step(torch, model, decoder, rows, continued=()):
+    """Compares steps with a run on all tokens, or runs on ``continued`` tokens with those of the module. Returns what is wrong."""
     words = int(model.get_input_embeddings().num_embeddings)
     ids = (torch.arange(rows * 6).view(rows, 6) * 7 + 3) % words
     given = {each.name: torch.zeros(each.example[:rows].shape) for each in decoder.inputs}
     given = {name: value[:, :, :0] if 2 in each.sizes else value for (name, value), each in zip(given.items(), decoder.inputs)}
     try:
         with torch.no_grad():
-            whole = model(input_ids=ids, **without_cache(model), return_dict=True).logits
-            for t in range(ids.shape[1]):
-                given |= {"input_ids": ids[:, t : t + 1], "attention_mask": torch.ones(rows, t + 1, dtype=torch.long),
-                          "position_ids": torch.full((rows, 1), t)}  # fmt: skip
+            whole = _continued(torch, model, ids, continued) if continued else model(input_ids=ids, **without_cache(model), return_dict=True).logits
+            end = 0
+            for time in continued or (1,) * ids.shape[1]:
+                begin, end = end, end + time
+                given |= {"input_ids": ids[:, begin:end], "attention_mask": torch.ones(rows, end, dtype=torch.long),
+                          "position_ids": torch.arange(begin, end).expand(rows, time)}  # fmt: skip
                 outputs = decoder({each.name: given[each.name] for each in decoder.inputs})
                 given |= {f"past_key_values.{each.key}": outputs[f"present.{each.key}"] for each in decoder.pasts}
-                if not torch.allclose(outputs["logits"][:, -1], whole[:, t], rtol=1e-3, atol=1e-3):
-                    return f"step {t + 1} of {rows} {'row' if rows == 1 else 'rows'} differs from a run on all tokens"
+                if not torch.allclose(outputs["logits"][:, -1], whole[:, end - 1], rtol=1e-3, atol=1e-3):
+                    return f"step {end} of {rows} {'row' if rows == 1 else 'rows'} differs from a run on all tokens"
     except Exception as error:  # a module may fail in any way
         return f"a step fails ({one_line(error)})"
     return ""
+
+
+def _continued(torch, model, ids, times):
+    """The logits of runs of the module on so many tokens each, which continue its cache."""
+    logits, cache, end, name = [], {}, 0, cache_argument(model)
+    for time in times:
+        begin, end = end, end + time
+        mask = torch.ones(ids.shape[0], end, dtype=torch.long)
+        result = model(input_ids=ids[:, begin:end], attention_mask=mask, use_cache=True, **cache, return_dict=True)
+        logits.append(result.logits)
+        cache = {name: getattr(result, name)}
+    return torch.cat(logits, 1)
 
 
 def without_cache(model):
@@ -159,3 +208,9 @@ def without_cache(model):
     parameters = inspect.signature(model.forward).parameters
     accepts = "use_cache" in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     return {"use_cache": False} if accepts else {}
+
+
+def cache_argument(model):
+    """The argument of forward that continues a cache, or None."""
+    accepted = inspect.signature(model.forward).parameters
+    return next((name for name in ("past_key_values", "cache") if name in accepted), None)

@@ -8,7 +8,8 @@ import numpy as np
 
 from . import _core
 from ._check import _compare
-from ._decoder import without_cache
+from ._decoder import cache_argument, without_cache
+from ._encoder_decoder import tables_of
 from ._errors import MismatchError
 from ._images import prompts_with_image, without_images
 from ._model import Library
@@ -88,10 +89,14 @@ def expected_of(torch, module, decoder, pairs, limit):
     words = int(module.get_input_embeddings().num_embeddings)
     draws = np.random.default_rng(0)
     accepted = inspect.signature(module.forward).parameters
+    greedy = _greedy(torch, module, words, limit, draws)
+    continues = _continues(module, decoder, greedy)
     all_expected = []
     for batch, parts in _cases(decoder, pairs, limit):
         if decoder.one_row and batch > 1:
             continue
+        if continues:
+            parts = (parts[0], *[1] * (len(parts) - 1))
         hidden = draws.integers(0, parts[0], batch) if decoder.is_masked else np.zeros(batch, np.int64)
         hidden[0] = 0
         ids = [_drawn(module, draws, (batch, time)) for time in parts]
@@ -99,36 +104,49 @@ def expected_of(torch, module, decoder, pairs, limit):
         masks[0] = (np.arange(parts[0]) >= hidden[:, None]).astype(np.int64)
         # Tokens that the mask hides are arbitrary.
         given_to_ours = [np.where(masks[0] == 0, (ids[0] + 1) % words, ids[0]), *ids[1:]]
-        logits = []
         # Padding changes the states of some modules, so each row is read without it.
         rows = [slice(r, r + 1) for r in range(batch)] if decoder.steps else [slice(None)]
-        for end in range(1, len(parts) + 1):  # all tokens each time, without a cache
-            found = []
-            for row in rows:
-                begin = int(hidden[row][0]) if decoder.steps else 0
+        found = []
+        for row in rows:
+            begin = int(hidden[row][0]) if decoder.steps else 0
+            runs = []
+            for end in range(1, len(parts) + 1):
                 mask = np.concatenate(masks[:end], 1)[row, begin:]
                 given = {"input_ids": np.concatenate(ids[:end], 1)[row, begin:], "attention_mask": mask, "position_ids": positions_of(mask)}
-                given = {name: torch.from_numpy(array) for name, array in given.items() if name in accepted}
-                with torch.no_grad():
-                    found.append(module(**given, **without_cache(module), return_dict=True).logits[:, -1].float().numpy().copy())
-            logits.append(np.concatenate(found))
-        all_expected.append(Expected(given_to_ours, masks, logits, False))
-    return all_expected + _greedy(torch, module, words, limit, draws)
+                runs.append({name: array for name, array in given.items() if name in accepted})
+            found.append(_logits_of(torch, module, runs, continues))
+        all_expected.append(Expected(given_to_ours, masks, [np.concatenate(each) for each in zip(*found)], False))
+    return all_expected + greedy
+
+
+def _continues(module, decoder, greedy):
+    """Whether the file is compared with runs of the module that continue its cache, since they contradict those on all tokens."""
+    return bool(decoder.pasts) and any(each.doubt for each in greedy) and cache_argument(module) is not None
+
+
+def _logits_of(torch, module, runs, continues, tokens="input_ids"):
+    """The logits of the last position of each run. ``runs``: the arguments of forward, with all ``tokens`` each time.
+
+    The module reads them all without a cache. If it ``continues``, each run after the first reads one more token, with its cache.
+    """
+    found, more, argument = [], without_cache(module), cache_argument(module)
+    for i, run in enumerate(runs):
+        given = {name: torch.from_numpy(array) for name, array in run.items()}
+        if continues:
+            more = {"use_cache": True} if i == 0 else {"use_cache": True, argument: cache}  # noqa: F821
+            given |= {name: given[name][:, -1:] for name in (tokens, "position_ids") if i > 0 and name in given}
+        with torch.no_grad():
+            result = module(**given, **more, return_dict=True)
+        cache = getattr(result, argument) if continues else None
+        found.append(result.logits[:, -1].float().numpy().copy())
+    return found
 
 
 def _drawn(module, draws, shape):
     """Random ids. No padding: some modules do not count it in the positions of later tokens, but do so with a cache."""
-    words, pad = min(int(each.num_embeddings) for each in _tables_of(module)), getattr(module.config, "pad_token_id", None)
+    words, pad = min(int(each.num_embeddings) for each in tables_of(module)), getattr(module.config, "pad_token_id", None)
     ids = draws.integers(0, words, shape)
     return ids if pad is None else np.where(ids == pad, (pad + 1) % words, ids)
-
-
-def _tables_of(module):
-    """The embeddings of ids: encoder and decoder may have one each."""
-    tables = [module.get_input_embeddings()]
-    if getattr(module.config, "is_encoder_decoder", False):
-        tables.append(getattr(module.get_decoder(), "embed_tokens", None))
-    return [each for each in tables if hasattr(each, "num_embeddings")] or tables[:1]
 
 
 def positions_of(mask):
@@ -162,15 +180,19 @@ def _greedy(torch, module, words, limit, draws, source=None, prompt=None, images
     tokens = result.sequences[:, prompt.shape[1] :].numpy()
     given = [prompt, *(tokens[:, i : i + 1] for i in range(tokens.shape[1] - 1))]
     logits = [each.float().numpy() for each in result.logits]
-    doubt = "" if source is not None else _doubt(torch, module, result.sequences, logits)
+    doubt = "" if images is not None else _doubt(torch, module, result.sequences, logits, source)
     return [Expected(given, [np.ones_like(each) for each in given], logits, True, source, doubt)]
 
 
-def _doubt(torch, module, ids, logits):
+def _doubt(torch, module, ids, logits, source):
     """Whether generate() contradicts a run on all tokens."""
+    if source is None:
+        given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    else:
+        given = {"decoder_input_ids": ids, **{name: torch.from_numpy(array) for name, array in source.items()}}
     try:
         with torch.no_grad():
-            whole = module(input_ids=ids, attention_mask=torch.ones_like(ids), **without_cache(module), return_dict=True).logits
+            whole = module(**given, **without_cache(module), return_dict=True).logits
     except Exception:  # a module may fail in any way
         return ""
     begin = ids.shape[1] - len(logits)
@@ -181,34 +203,31 @@ def _doubt(torch, module, ids, logits):
     return ""
 
 
-def expected_of_encoder(torch, module, source, limit):
+def expected_of_encoder(torch, module, source, decoder, limit):
     """The same of an encoder-decoder. Shorter texts are padded on the right."""
-    words = min(int(each.num_embeddings) for each in _tables_of(module))
+    words = min(int(each.num_embeddings) for each in tables_of(module))
     draws = np.random.default_rng(0)
     known = [getattr(each, "decoder_start_token_id", None) for each in (module.generation_config, module.config)]
     start = next((each for each in known if each is not None), 0)
     all_expected = []
-    cases = [(1,), (7,), (40,), (40, 7, 1)] if 1 in source.sizes else [(1,), (1, 1, 1)]
+    cases = [(1,), (7,), (40,), (40, 7, 1)] if source.name == "input_ids" else [(1,), (1, 1, 1)]
     for lengths in cases:
         batch, longest = len(lengths), max(lengths)
         if limit is not None and longest > limit:
             continue
-        if 1 in source.sizes:
+        if source.name == "input_ids":
             shown = (np.arange(longest) < np.array(lengths)[:, None]).astype(np.int64)
             given = {"input_ids": _drawn(module, draws, shown.shape), "attention_mask": shown}
         else:
-            given = {source.name: draws.normal(size=(batch, *source.example.shape[1:])).astype(np.float32)}
-        ids = [np.full((batch, 1), start), *(_drawn(module, draws, (batch, time)) for time in (1, 6, 1, 3))]
-        logits = []
-        for end in range(1, len(ids) + 1):  # all tokens each time, without a cache
-            with torch.no_grad():
-                result = module(
-                    **{name: torch.from_numpy(array) for name, array in given.items()}, use_cache=False, return_dict=True,
-                    decoder_input_ids=torch.from_numpy(np.concatenate(ids[:end], 1)),
-                )  # fmt: skip
-            logits.append(result.logits[:, -1].float().numpy().copy())
+            shape = [size + 36 * (batch > 1 and d in source.sizes) for d, size in enumerate(source.example.shape)]
+            given = {source.name: draws.normal(size=(batch, *shape[1:])).astype(np.float32)}
+        greedy = _greedy(torch, module, words, limit, draws, given, np.full((batch, 1), start))
+        continues = _continues(module, decoder, greedy)
+        ids = [np.full((batch, 1), start), *(_drawn(module, draws, (batch, 1 if continues else time)) for time in (1, 6, 1, 3))]
+        runs = [{**given, "decoder_input_ids": np.concatenate(ids[:end], 1)} for end in range(1, len(ids) + 1)]
+        logits = _logits_of(torch, module, runs, continues, "decoder_input_ids")
         all_expected.append(Expected(ids, [np.ones_like(each) for each in ids], logits, False, given))
-        all_expected += _greedy(torch, module, words, limit, draws, given, ids[0])
+        all_expected += greedy
     return all_expected
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ._decoder import Input, decoder_of, part_of, without_cache
 from ._errors import UnsupportedError, one_line
+from ._masks import scores, seen_keys, sliding_window
 
 FEATURES = "cross.image"  # an output of encode and an input of decode
 
@@ -97,9 +98,8 @@ def features_of(torch, model, pixels):
 def image_decoder_of(torch, model, images, limit):
     """(the module `encode`, the module `decode`). A prompt has the tokens of one image, or none. ``limit``: positions, or None."""
     width = model.get_input_embeddings().embedding_dim
-    text = model.config.get_text_config(decoder=True)
-    window = getattr(text, "sliding_window", None) if images.types else None
-    slides = window is not None and "sliding_attention" in (getattr(text, "layer_types", None) or ())
+    window = sliding_window(model) if images.types else None
+    slides = window is not None
     if slides and images.is_prefix and (limit is None or limit > window):
         raise UnsupportedError(f"its masks have no windows, which slide after {window} tokens; pass max_context={window} or --max-context {window}")
 
@@ -122,40 +122,19 @@ def image_decoder_of(torch, model, images, limit):
         known = model.get_input_embeddings()(words if images.token >= model.get_input_embeddings().num_embeddings else ids)
         made = {"inputs_embeds": torch.where(is_image.unsqueeze(-1), picked, known) + wrong}
         if images.types:
-            seen, distance = _seen(torch, mask, is_image, is_prompt, images.is_prefix)
-            made["attention_mask"] = _scores(torch, seen)
+            seen, distance = seen_keys(torch, mask, is_image, is_prompt, images.is_prefix)
+            made["attention_mask"] = scores(torch, seen)
             if slides and not images.is_prefix:
-                made["attention_mask"] = {"full_attention": _scores(torch, seen), "sliding_attention": _scores(torch, seen & (distance < window))}
+                made["attention_mask"] = {"full_attention": scores(torch, seen), "sliding_attention": scores(torch, seen & (distance < window))}
         return made
 
-    decode = decoder_of(torch, model, read)
+    decode = decoder_of(torch, model, limit, read)
     if not decode.pasts or decode.steps or decode.one_row or not decode.is_masked:
         raise UnsupportedError(f"a model that reads images needs keys and values that grow; {decode.without_past or 'it keeps states'}")
     batch = decode.inputs[0].example.shape[0]
     pixels = Input("pixel_values", torch.zeros(1, *images.shape), {})  # modules make lists of images
     decode.inputs.append(Input(FEATURES, torch.zeros(batch, images.features, width), {0: "batch"}))
     return part_of(torch, model, [pixels], encode), decode
-
-
-def _seen(torch, mask, is_image, is_prompt, is_prefix):
-    """(whether each token sees each key [batch, time, past + time], how far the key is behind). A prompt's tokens see each other with
-    ``is_prefix``, else those of an image."""
-    keys, past = torch.arange(mask.shape[1]), mask.shape[1] - is_image.shape[1]
-    queries = keys[past:].unsqueeze(1)
-    seen = (keys <= queries).unsqueeze(0)
-    if is_prefix:
-        seen = seen | is_prompt
-    else:
-        is_first = is_image & ~torch.nn.functional.pad(is_image, (1, 0))[:, :-1]
-        block = torch.where(is_image, is_first.long().cumsum(1), 0)
-        of_keys = block.index_select(1, (keys - past).clamp(min=0))
-        seen = seen | ((block.unsqueeze(2) == of_keys.unsqueeze(1)) & is_image.unsqueeze(2) & (keys >= past))
-    return seen & (mask != 0).unsqueeze(1) | (keys == queries), queries - keys
-
-
-def _scores(torch, seen):
-    """A mask that is added to scores."""
-    return torch.where(seen, 0.0, torch.finfo(torch.float32).min).unsqueeze(1)
 
 
 def prompts_with_image(images, lengths, draw):

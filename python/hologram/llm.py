@@ -82,7 +82,14 @@ def _converted(torch, captured, check, work):
     report = Report(details, unchecked="" if check else "check=False")
     report.warnings += captured.warnings
     if check:
-        report.logits_error = compare_decoder(torch, _one_file(models, report), captured.expected)
+        try:
+            report.logits_error = compare_decoder(torch, _one_file(models, report), captured.expected)
+        except (HologramError, MemoryError):
+            raise
+        except Exception as error:  # such as a size that a program rejects and the module accepts
+            raise UnsupportedError(f"the converted model does not run where the module does: {one_line(error)}") from error
+        doubts = [each.doubt for each in captured.expected if each.doubt]
+        report.warnings += [f"{doubt}; the file gives the tokens of generate()" for doubt in doubts[:1]]
     return models, report
 
 
@@ -258,7 +265,10 @@ def _programs_of(torch, module, max_context, limit, text_only, warnings, work):
     """(programs by the names of their entries, a function that makes the expected results)."""
     if is_encoder_decoder(module):
         encoder, decoder = encoder_decoder_of(torch, module)
-        expect = partial(expected_of_encoder, torch, module, encoder.inputs[0], limit)
+        _warn_without_past(decoder, warnings)
+        if reads_images(module) and not text_only and encoder.inputs[0].name != "pixel_values":
+            warnings.append("the file reads only text, not images")
+        expect = partial(expected_of_encoder, torch, module, encoder.inputs[0], decoder, limit)
     elif reads_images(module) and not text_only:
         try:
             images = images_of(torch, module)
@@ -267,15 +277,19 @@ def _programs_of(torch, module, max_context, limit, text_only, warnings, work):
             raise UnsupportedError(f"{error}; with text_only=True or --text-only, the file reads only text") from error
         expect = partial(expected_of_images, torch, module, images, limit)
     else:
-        decoder = decoder_of(torch, module)
-        if decoder.without_past:
-            warnings.append(f"each step recomputes all tokens, since {decoder.without_past}")
-        if decoder.one_row:
-            warnings.append("the model takes one prompt at a time, since its steps on several differ from runs on all tokens")
+        decoder = decoder_of(torch, module, limit)
         programs = {"model": _exported(torch, decoder, max_context, work, "model")}
+        _warn_without_past(decoder, warnings)
+        if decoder.one_row:
+            warnings.append("the model takes one prompt at a time, since several together differ from each alone")
         return programs, partial(expected_of, torch, module, decoder, programs["model"].pairs, limit)
     programs = {"encode": _exported(torch, encoder, None, work, "encode"), "decode": _exported(torch, decoder, max_context, work, "decode")}
     return programs, expect
+
+
+def _warn_without_past(decoder, warnings):
+    if decoder.without_past:
+        warnings.append(f"each step recomputes all tokens, since {decoder.without_past}")
 
 
 class _Exported(NamedTuple):

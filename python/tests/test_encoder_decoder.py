@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Encoder-decoders of transformers: files whose greedy tokens are those of generate()."""
 
+import inspect
 import json
 import os
 import subprocess
@@ -25,7 +26,15 @@ KINDS = {
     "BartForConditionalGeneration": {},
     "MarianMTModel": {},
     "WhisperForConditionalGeneration": {"max_source_positions": 20, "max_target_positions": 96, "num_mel_bins": 8},
-}
+    # Its decoder reads one token at a time.
+    "FSMTForConditionalGeneration": {"langs": ["en", "de"], "src_vocab_size": WORDS, "tgt_vocab_size": WORDS},
+    # Its encoder reads sounds of any length.
+    "MoonshineForConditionalGeneration": {
+        "hidden_size": 32, "intermediate_size": 48, "encoder_num_hidden_layers": 2, "decoder_num_hidden_layers": 2,
+        "encoder_num_attention_heads": 4, "decoder_num_attention_heads": 4,
+    },
+}  # fmt: skip
+SHAPES = {"input_features": (8, 40), "input_values": (2003,)}
 
 
 def small(kind):
@@ -56,10 +65,10 @@ def files(request, tmp_path_factory):
 def sources(model):
     """(inputs of the module, inputs of the generator)."""
     draws = np.random.default_rng(5)
-    if model.main_input_name == "input_features":
+    if model.main_input_name in SHAPES:
         for batch in (1, 3):
-            features = draws.normal(size=(batch, 8, 40)).astype(np.float32)
-            yield {"input_features": torch.from_numpy(features)}, features
+            features = draws.normal(size=(batch, *SHAPES[model.main_input_name])).astype(np.float32)
+            yield {model.main_input_name: torch.from_numpy(features)}, features
         return
     texts = [draws.integers(4, WORDS, count).tolist() for count in (1, 7, 40)]
     for group in [[text] for text in texts] + [texts]:
@@ -188,6 +197,41 @@ def test_tokens_of_images_see_each_other(tmp_path, kind):
         assert [each.ids for each in (got if isinstance(got, list) else [got])] == wanted[:, longest:].tolist()
 
 
+def test_tokens_of_a_prompt_see_each_other_without_images(tmp_path):
+    model = with_types("paligemma")
+    made = hg.llm.convert(model, tmp_path / "m.hgm", text_only=True)
+    assert any("contradicts its run on all tokens" in warning for warning in made.report.warnings)
+    assert not any("recomputes" in warning for warning in made.report.warnings)
+    generator = hg.Generator(made)
+    prompts = [np.random.default_rng(5).integers(3, IMAGE, count).tolist() for count in (1, 7, 40)]
+    config = transformers.GenerationConfig(do_sample=False, max_new_tokens=32, pad_token_id=0)
+    for prompt in prompts:
+        ids = torch.tensor([prompt])
+        with torch.no_grad():
+            wanted = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config)[0, len(prompt) :].tolist()
+        assert generator.generate(prompt, max_tokens=32).ids == wanted
+    # Padding makes the module's masks causal, so rows of a batch would differ from the same prompts alone.
+    assert any("one prompt at a time" in warning for warning in made.report.warnings)
+
+
+def test_an_encoder_decoder_without_such_keys_reads_all_tokens_again(tmp_path):
+    model = small("BartForConditionalGeneration")
+    forward = type(model).forward
+
+    def other(self, input_ids=None, use_cache=None, **given):
+        return forward(self, input_ids=input_ids, use_cache=False, **given)
+
+    other.__signature__ = inspect.signature(forward)
+    model.__class__ = type("Other", (type(model),), {"forward": other})
+    library = hg.llm.convert(model, tmp_path / "m.hgm")
+    assert any("recomputes all tokens" in warning for warning in library.report.warnings)
+    assert [spec.name for spec in library.encode.outputs] == ["cross.hidden"]
+    generator = hg.Generator(library)
+    for given, ours in sources(model):
+        got = generator.generate(encoder_inputs=ours, max_tokens=STEPS)
+        assert [each.ids for each in (got if isinstance(got, list) else [got])] == generated(model, **given)
+
+
 def test_a_model_whose_images_are_rejected_reads_text(tmp_path):
     if not hasattr(transformers, "LlavaNextForConditionalGeneration"):
         pytest.skip("this version of transformers has no LLaVA-NeXT")
@@ -222,10 +266,10 @@ def test_refusals(files):
     generator = hg.Generator(library)
     with pytest.raises(ValueError, match="the encoder got 0 .* for 1 prompt"):
         generator.generate([3])
-    takes_features = model.main_input_name == "input_features"
+    takes_features = model.main_input_name in SHAPES
     other = [5, 6] if takes_features else np.zeros((1, 8, 40), np.float32)
     with pytest.raises(ValueError, match="the encoder reads (features, not token ids|token ids, not features)"):
         generator.generate(encoder_inputs=other)
     wrong = np.zeros((1, 8, 39), np.float32) if takes_features else [5, WORDS]
-    with pytest.raises(ValueError, match=r"but the encoder reads f32\[batch, 8, 40\]|has the id 97"):
+    with pytest.raises(ValueError, match=r"but the encoder reads f32\[batch, (8, 40|samples)\]|has the id 97"):
         generator.generate(encoder_inputs=wrong)
