@@ -57,7 +57,7 @@ def config_of(base, more, is_text=True):
             at += 1
             given[key] = at
     for name, part in parts.items():
-        given[name] = config_of(part, more.get(name, {}), is_text=name in ("text_config", "llm_config", "decoder", "language_config")).to_dict()
+        given[name] = config_of(part, more.get(name, {}), is_text=name in ("text_config", "llm_config", "decoder", "language_config") or (name == "encoder" and is_text)).to_dict()
     return kind(**{**given, **{key: value for key, value in more.items() if key not in parts}})
 
 
@@ -78,6 +78,16 @@ def text_config_of(transformers, kind, more):
     return type(text)(**{**given, **more})
 
 
+# Encoder-decoders of two other models.
+PAIRS = {"encoder-decoder": ("bert", "bert"), "vision-encoder-decoder": ("vit", "trocr")}
+
+
+def pair_of(transformers, kind):
+    encoder, decoder = map(transformers.AutoConfig.for_model, PAIRS[kind])
+    parts = config_of(encoder, {}, is_text=encoder.model_type == "bert"), config_of(decoder, {"decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 48})
+    return type(transformers.AutoConfig.for_model(kind, encoder=encoder.to_dict(), decoder=decoder.to_dict())).from_encoder_decoder_configs(*parts)
+
+
 def model_of(name, more, seed=0):
     """`name`: a model type; with ":images" or ":text", of the whole model."""
     import torch
@@ -89,8 +99,10 @@ def model_of(name, more, seed=0):
         config = whole_config_of(transformers, kind, more)
         autos = transformers.AutoModelForImageTextToText, transformers.AutoModelForMultimodalLM
     else:
-        config = text_config_of(transformers, kind, more)
-        autos = transformers.AutoModelForCausalLM, transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForSpeechSeq2Seq
+        whole = pair_of(transformers, kind) if kind in PAIRS else transformers.AutoConfig.for_model(kind)
+        has_parts = whole.is_encoder_decoder and any(isinstance(part, transformers.PreTrainedConfig) for part in vars(whole).values())
+        config = whole if kind in PAIRS else config_of(whole, more, is_text=True) if has_parts else text_config_of(transformers, kind, more)
+        autos = transformers.AutoModelForCausalLM, transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForSpeechSeq2Seq, transformers.AutoModelForImageTextToText
         autos = autos[1:] if config.is_encoder_decoder else autos
     auto = next(auto for auto in autos if type(config) in auto._model_mapping)
     model = auto.from_config(config, dtype=torch.float32).eval()

@@ -23,6 +23,8 @@ from decoder_models import WORDS, model_of
 
 LENGTHS, STEPS, START = (1, 7, 40), 64, 3  # START: the id that begins answers of encoder-decoders
 
+LONG = {"frames": 131, "samples": 5003}  # of sounds of any length
+
 ENCODER = {
     "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 48,
     "decoder_ffn_dim": 48, "forced_eos_token_id": None,
@@ -61,19 +63,35 @@ CASES = {
     "t5": {"d_kv": 8, "d_ff": 48, "num_heads": 4}, "mt5": {"d_kv": 8, "d_ff": 48, "num_heads": 4}, "bart": ENCODER, "mbart": ENCODER, "marian": {**ENCODER, "decoder_start_token_id": 0},
     "llava:images": {}, "llava:text": {}, "gemma3:images": {}, "gemma3:text": {}, "paligemma:images": {}, "idefics3:images": {}, "smolvlm:images": {},
     "internvl:images": {}, "idefics2:images": {}, "vipllava:images": {"vision_feature_layers": [-1, -2]}, "mllama:text": {}, "qwen2_vl:text": MROPE, "qwen2_5_vl:text": MROPE, "qwen3_vl:text": {},
+    "switch_transformers": {"d_kv": 8, "d_ff": 48, "num_heads": 4, "num_experts": 4, "num_layers": 2, "num_decoder_layers": 2, "expert_capacity": 64, "num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1},
+    "nllb-moe": {**ENCODER, "num_experts": 4, "encoder_sparse_step": 2, "decoder_sparse_step": 2, "decoder_start_token_id": 3},
+    "fsmt": {**ENCODER, "src_vocab_size": 211, "tgt_vocab_size": 211, "decoder_start_token_id": 3, "langs": ["en", "de"]},
+    "prophetnet": {"encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "num_encoder_layers": 2, "num_decoder_layers": 2, "num_encoder_attention_heads": 4, "num_decoder_attention_heads": 4, "decoder_start_token_id": 3},
+    "moonshine": {"encoder_num_hidden_layers": 2, "decoder_num_hidden_layers": 2, "encoder_num_attention_heads": 4, "decoder_num_attention_heads": 4, "encoder_num_key_value_heads": 4, "decoder_num_key_value_heads": 4, "decoder_start_token_id": 3},
+    "speech_to_text": {**ENCODER, "input_feat_per_channel": 8, "conv_channels": 32, "max_target_positions": 160, "decoder_start_token_id": 3},
+    "zamba": {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid"] * 2, "num_key_value_heads": 4, "attention_head_dim": 16, "mamba_d_state": 8},
+    "hrm_text": {"H_cycles": 2, "L_cycles": 1, "num_layers_per_stack": 1, "num_hidden_layers": 4},
+    "inkling2_text": {"num_hidden_layers": 4, "layer_types": ["hybrid_sliding", "hybrid"] * 2, "n_layers_per_attn_res_block": 2, "unpadded_vocab_size": 200, "swa_num_attention_heads": 4,
+                      "swa_num_key_value_heads": 2, "swa_head_dim": 8, "sliding_window_size": 16, "d_rel": 4, "rel_extent": 16},
+    "gemma4_unified_text": {}, "t5gemma": {}, "paligemma:text": {},
+    "cohere_asr": {"decoder_start_token_id": 3, "encoder_config": {"subsampling_conv_channels": 8}},
+    "encoder-decoder": {}, "vision-encoder-decoder": {},
+    "longcat_flash": {"num_layers": 2, "zero_expert_num": 2, "expert_ffn_hidden_size": 24, "head_dim": 4, "num_key_value_heads": 4},
+    "dbrx": {"attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2, "clip_qkv": 8.0}, "ffn_config": {"ffn_hidden_size": 48, "moe_num_experts": 4, "moe_top_k": 2}},
+    "dory": {"num_hidden_layers": 4, "layer_types": ["sliding_attention", "full_attention"] * 2, "n_input_layers": 1, "n_output_layers": 1},
     "pegasus": ENCODER, "m2m_100": ENCODER, "blenderbot": ENCODER,
     "whisper": {**ENCODER, "max_source_positions": 20, "max_target_positions": 160, "num_mel_bins": 8, "decoder_start_token_id": 3},
 }  # fmt: skip
 
 
-def wanted_of(model, prompts, images=None):
-    """`prompts`: ids of each, or an array of features."""
+def wanted_of(model, prompts, images=None, source="input_features"):
+    """`prompts`: ids of each, or an array of features, which the model reads as its input `source`."""
     import torch
     from transformers import GenerationConfig, GenerationMixin
 
     config = GenerationConfig(do_sample=False, max_new_tokens=STEPS, pad_token_id=0, decoder_start_token_id=START)
     if not isinstance(prompts, list):
-        given, begin = {"input_features": torch.from_numpy(prompts)}, 1
+        given, begin = {source: torch.from_numpy(prompts)}, 1
     else:
         longest = max(map(len, prompts))
         pads = [[0] * (longest - len(each)) for each in prompts]
@@ -144,8 +162,9 @@ def check(name, generate, folder):
     groups = [[each] for each in prompts] + [prompts]
     if any("one prompt at a time" in warning for warning in made.report.warnings):
         groups.pop()
-    if model.main_input_name == "input_features":
-        sizes = model.config.num_mel_bins, 2 * model.config.max_source_positions
+    source = made.encode.inputs[0] if hasattr(made, "encode") and not name.endswith(":images") else None
+    if source is not None and source.dtype == "float32":
+        sizes = [size if isinstance(size, int) else LONG.get(size) for size in source.shape[1:]]
         groups = [draws.normal(size=(count, *sizes)).astype(np.float32) for count in (1, 3)]
     for group in groups:
         # RecurrentGemma's convolutions and xLSTM's cells also read the padding, so their rows are compared one by one. A prompt of one token
@@ -154,7 +173,7 @@ def check(name, generate, folder):
             if hasattr(part, "conv1d_state"):
                 part.conv1d_state = None
         images = draws.normal(size=(len(group), *made.encode.inputs[0].shape[1:])).astype(np.float32) if name.endswith(":images") else None
-        wanted = [row for each in group for row in wanted_of(copy.deepcopy(model), [each])] if name in ("recurrent_gemma", "xlstm") else wanted_of(model, group, images)
+        wanted = [row for each in group for row in wanted_of(copy.deepcopy(model), [each])] if name in ("recurrent_gemma", "xlstm") else wanted_of(model, group, images, source and source.name)
         got = got_of(generate, path, group, images)
         for i, (a, b) in enumerate(zip(wanted, got)):
             if a != b:
