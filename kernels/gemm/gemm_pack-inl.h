@@ -51,7 +51,7 @@ HWY_INLINE void transpose(const float* from, int64_t b_col, float* to) {
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
       const auto put = [&](V v, int block)
-                           HWY_ATTR { hn::Store(v, d, to + (4 * block + i) * kNr); };
+                           HWY_ATTR { hn::StoreU(v, d, to + (4 * block + i) * kNr); };
 #if HWY_TARGET == HWY_AVX3
       const V low[2] = {hn::ConcatLowerLower(d, mixed[2][i], mixed[0][i]),
                         hn::ConcatLowerLower(d, mixed[3][i], mixed[1][i])};
