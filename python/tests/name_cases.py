@@ -320,7 +320,7 @@ def _layers(d):
         ("group_norm", [x, groups, d.real(c), d.real(c)], {}), ("instance_norm", [x], {}), ("batch_norm", [x, d.real(c), d.real(c).abs() + 0.1], d.some(weight=d.real(c), eps=0.1)),
         ("batch_norm", [x, None, None, None, None, True], {}), ("pad", [x, bounds], d.some(value=2.5)), ("pad", [x, [d.int(-1, 2) for _ in bounds]], {}),
         ("pad", [d.real(n, c, *spatial), [1, 2] * dims], {"mode": d.one("reflect", "replicate", "circular")}),
-        ("interpolate", [x], {"mode": "nearest", **scale}), ("interpolate", [x], {"mode": linear, "align_corners": d.flip(), **scale}),
+        ("interpolate", [x], {"mode": d.one("nearest", "area"), **scale}), ("interpolate", [x], {"mode": linear, "align_corners": d.flip(), **scale}),
         ("unfold", [d.one(image, image[0]), 2], d.some(stride=2, padding=1)), ("fold", [d.real(n, c * 4, 20), (5, 6), 2], {}),
         ("glu", [d.real(n, 4, 6)], d.some(dim=1)), ("pixel_shuffle", [d.real(n, 8, 2, 3), 2], {}), ("pixel_unshuffle", [d.real(n, 2, 4, 6), 2], {}),
         ("prelu", [x, d.real(c)], {}), ("grid_sample", [image, d.real(n, 3, 3, 2)], d.some(align_corners=True)), ("softmax", [x, 1], {"dtype": torch.float32}),

@@ -296,6 +296,8 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
         scales = [] if recompute_scale_factor or align_corners else factors
     else:
         sizes = listed(size, len(spatial), "size")
+    if mode == "area" and align_corners is None and not antialias:
+        return _rows.adaptive_avg_pool(input, sizes)
     return _rows.interpolate(input, sizes, mode=mode, align_corners=bool(align_corners), antialias=antialias, scales=scales)
 
 
