@@ -8,7 +8,7 @@ import types
 from typing import NamedTuple
 
 from . import _core
-from ._errors import HologramError, NotFoundError
+from ._errors import HologramError, NotFoundError, UnsupportedError
 from ._tree import order_of, rebuild_of
 
 Session = _core.Session
@@ -247,7 +247,13 @@ class Model(_core.CallableModel):
         return self.buffers_()
 
     def state_dict(self):
-        """Parameters and buffers by name, as torch tensors with their own memory."""
+        """Parameters and buffers by name, as torch tensors with their own memory.
+
+        Raises UnsupportedError if weights are quantized: a module would load their levels as numbers. ``buffers()`` has them.
+        """
+        levels = next(iter(self.info["quantized"]), None)
+        if levels is not None:
+            raise UnsupportedError(f"state_dict: '{levels}' has quantized levels, which a module would load as numbers; see buffers()")
         arrays = {**self.parameters_(), **self.buffers_()}
         return {
             name: _core.copy(array, "torch") for name, array in arrays.items() if not name.startswith("train/")

@@ -103,6 +103,8 @@ def test_samples_give_ranges():
     np.testing.assert_allclose(small(x), wanted, atol=scale * np.abs(w).max())  # a tie may round either way
     assert np.abs(small(x) - x @ w.T).max() > 0 and small.buffers()["head.weight"].dtype == np.int8
     assert list(small.info["quantized"]) == ["head.weight"]
+    with pytest.raises(hg.UnsupportedError, match="'head.weight' has quantized levels"):
+        small.state_dict()
     # Larger values are clipped; arguments may be a tuple, or given by name.
     np.testing.assert_array_equal(small(np.full((1, 64), 9, np.float32)), small(np.full((1, 64), high, np.float32)))
     for form in ([(x,) for x in samples], [{"x": x} for x in samples], iter(samples)):
