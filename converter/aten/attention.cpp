@@ -59,8 +59,7 @@ Real scale_of(Call& call, const Value& q) {
   if (call.has("scale")) return scalar(call, "scale");
   const Dim& size = q.dim(-1);
   if (size.is_constant()) return 1 / std::sqrt(static_cast<double>(size.constant()));
-  const Value number = call.graph().call("dims", {}, {{"values", Shape{size}}});
-  return Real(hg::rsqrt(convert::cast(reshaped(number, {}), f64)));
+  return Real(hg::rsqrt(convert::cast(size_value(call.graph(), size), f64)));
 }
 
 Value attention_of(Call& call, const Values& inputs) {

@@ -241,8 +241,7 @@ Value bound_of(Call& call, const Value& x, const Value& s) {
   if (!relative) {
     const Dim longest = max(x.dim(-2), x.dim(-1));
     const double epsilon = x.dtype() == f64 ? 0x1p-52 : 0x1p-23;
-    const Value size = call.graph().call("dims", {}, {{"values", Shape{longest}}});
-    relative = convert::cast(reshape(size, {}), s.dtype()) * epsilon;
+    relative = convert::cast(size_value(call.graph(), longest), s.dtype()) * epsilon;
     // A positive absolute limit replaces the default relative limit.
     if (absolute) relative = where(gt(absolute, number_like(s, 0)), number_like(s, 0), relative);
   }

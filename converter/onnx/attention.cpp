@@ -13,11 +13,6 @@ Value heads_together(const Value& x) {
   return reshape(permute(x, {0, 2, 1, 3}), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
 }
 
-Value size_value(Graph& g, const Dim& size) {
-  if (size.is_constant()) return g.scalar(size.constant(), i64);
-  return reshape(g.call("dims", {}, {{"values", Dims{size}}}), {});
-}
-
 Value places(Graph& g, const Dim& size, Shape shape) {
   return reshape(g.call("arange", {}, {{"end", size}}), std::move(shape));
 }

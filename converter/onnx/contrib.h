@@ -28,8 +28,6 @@ Value heads_repeated(const Value& x, const Dim& times);
 // of cos and sin, which broadcast to halves of these elements.
 Value rotated(const Value& x, const Value& cos, const Value& sin, const Dim& size,
               bool interleaved);
-// Returns a size as an i64[] value.
-Value size_value(Graph& g, const Dim& size);
 // Returns 0, 1, ... size - 1 as i64 in the given shape.
 Value places(Graph& g, const Dim& size, Shape shape);
 // Looks up elements of a table [n, ...] by an index of any shape.

@@ -16,10 +16,7 @@ Value from_start(const Value& given, const Dim& size) {
     if (std::all_of(begin, begin + data->tensor.count(), [](int64_t i) { return i >= 0; }))
       return index;
   }
-  const Value length = size.is_constant()
-                           ? g.scalar(size.constant(), i64)
-                           : reshape(g.call("dims", {}, {{"values", Dims{size}}}), {});
-  return where(lt(index, constant_like(index, 0)), index + length, index);
+  return where(lt(index, constant_like(index, 0)), index + size_value(g, size), index);
 }
 
 void gathered(Node& n) {
@@ -59,20 +56,16 @@ Value flat_positions(const Value& x, const Value& indices, int batch) {
   const int tuple = indices.rank() - 1;
   const int64_t k = indices.dim(-1).constant();
   const Shape outer(indices.shape().begin(), indices.shape().end() - 1);
-  const auto length = [&](const Dim& size) {
-    return size.is_constant() ? g.scalar(size.constant(), i64)
-                              : reshape(g.call("dims", {}, {{"values", Dims{size}}}), {});
-  };
   Value at = g.scalar(int64_t{0}, i64);
   for (int d = 0; d < batch; ++d) {
     Shape along(outer.size(), Dim(1));
     along[d] = x.dim(d);
-    at = at * length(x.dim(d)) + reshape(g.call("arange", {}, {{"end", x.dim(d)}}), along);
+    at = at * size_value(g, x.dim(d)) + reshape(g.call("arange", {}, {{"end", x.dim(d)}}), along);
   }
   for (int64_t c = 0; c < k; ++c) {
     const Dim size = x.dim(batch + static_cast<int>(c));
     const Value column = reshape(slice(indices, tuple, c, c + 1), outer);
-    at = at * length(size) + from_start(column, size);
+    at = at * size_value(g, size) + from_start(column, size);
   }
   return expand(at, outer);
 }
