@@ -314,7 +314,5 @@ int main(int argc, char** argv) {
                              }};
   httplib::Server server;
   add_routes(server, state);
-  return serve(server, arguments.http, "chat_server",
-               hg::str_cat(uint64_t{models.size()}, models.size() == 1 ? " model" : " models"),
-               fail, state.is_ready, ending);
+  return serve(server, arguments.http, "chat_server", models.size(), fail, state.is_ready, ending);
 }

@@ -97,8 +97,7 @@ void block_end_signals() {
 }
 
 int serve(httplib::Server& server, const HttpOptions& options, const std::string& name,
-          const std::string& what, const Fail& fail, std::atomic<bool>& is_ready,
-          const Ending& ending) {
+          size_t models, const Fail& fail, std::atomic<bool>& is_ready, const Ending& ending) {
   server.new_task_queue = [&] {
     return new httplib::ThreadPool(static_cast<size_t>(options.connections));
   };
@@ -118,7 +117,8 @@ int serve(httplib::Server& server, const HttpOptions& options, const std::string
     std::fprintf(stderr, "%s: %s:%d cannot be bound\n", name.c_str(), options.host.c_str(), port);
     return 1;
   }
-  std::printf("serving %s on %s:%d\n", what.c_str(), options.host.c_str(), port);
+  std::printf("serving %zu %s on %s:%d\n", models, models == 1 ? "model" : "models",
+              options.host.c_str(), port);
   std::fflush(stdout);
   std::future<void> listening = std::async(std::launch::async, [&] { server.listen_after_bind(); });
   const sigset_t ends = end_signals();

@@ -44,11 +44,10 @@ struct Ending {
 };
 
 // Serves until SIGTERM or SIGINT. `is_ready` then becomes false; after `drain_ms` open requests get
-// their answers, and the server ends. Returns an exit code. `name`: of the program. `what`: is
-// served, such as "2 models".
+// their answers, and the server ends. Returns an exit code. `name`: of the program. `models`: how
+// many it serves.
 int serve(httplib::Server& server, const HttpOptions& options, const std::string& name,
-          const std::string& what, const Fail& fail, std::atomic<bool>& is_ready,
-          const Ending& ending = {});
+          size_t models, const Fail& fail, std::atomic<bool>& is_ready, const Ending& ending = {});
 
 // The client of a request that is being answered. cpp-httplib 0.11 does not give its socket, so it
 // is searched among the open files of the process. Where the system does not list them, has_left()

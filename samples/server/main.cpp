@@ -188,7 +188,5 @@ int main(int argc, char** argv) {
   std::atomic<bool> is_ready = true;
   httplib::Server server;
   add_routes(server, models, static_cast<size_t>(arguments.http.most_bytes), is_ready);
-  return serve(server, arguments.http, "server",
-               hg::str_cat(uint64_t{models.size()}, models.size() == 1 ? " model" : " models"),
-               fail, is_ready);
+  return serve(server, arguments.http, "server", models.size(), fail, is_ready);
 }
