@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text kernels, element by element and in doubles: sums, products, sin, id(d), numbers, names and
-// let, which samples use. tests/expressions compares the whole language with PyTorch.
+// let, which samples use. tests/eager/expressions compares the whole language with PyTorch.
 #include <cctype>
 #include <cstdlib>
 #include <string>

@@ -18,7 +18,7 @@
 
 #include "hg/hg.h"
 #include "hg/shared_states.h"
-#include "tests/must.h"
+#include "tests/support/must.h"
 
 namespace hg {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "hg/hg.h"
 #include "hg/npy.h"
-#include "tests/samples.h"
-#include "tests/unchecked_graph.h"
+#include "tests/ops/samples.h"
+#include "tests/support/unchecked_graph.h"
 
 namespace hg::test {
 namespace {

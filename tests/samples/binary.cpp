@@ -2,7 +2,7 @@
 // Samples of lib/ops/binary.cpp.
 #include <limits>
 
-#include "tests/samples.h"
+#include "tests/ops/samples.h"
 
 namespace hg::test::samples {
 namespace {

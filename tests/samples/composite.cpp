@@ -2,7 +2,7 @@
 // Samples of lib/ops/composite.cpp.
 #include <cmath>
 
-#include "tests/samples.h"
+#include "tests/ops/samples.h"
 
 namespace hg::test::samples {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/samples.h"
+#include "tests/ops/samples.h"
 
 namespace hg::test::samples {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of lib/ops/conv_channels_last.cpp: tiles of 7, 4 and 1 columns, all square kernels and
 // one that is not, channels around whole vectors.
-#include "tests/samples.h"
+#include "tests/ops/samples.h"
 
 namespace hg::test::samples {
 namespace {

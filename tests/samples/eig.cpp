@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of lib/ops/eig.cpp: nearly diagonal matrices, whose order determines the order of
-// eigenvalues. tests/eig_test.cpp has other matrices.
-#include "tests/samples.h"
+// eigenvalues. tests/kernels/eig_test.cpp has other matrices.
+#include "tests/ops/samples.h"
 
 namespace hg::test::samples {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of lib/ops/index.cpp and scatter.cpp. Each position that a plain scatter writes occurs
 // once.
-#include "tests/samples.h"
+#include "tests/ops/samples.h"
 
 namespace hg::test::samples {
 namespace {

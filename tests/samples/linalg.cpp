@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of lib/ops/linalg.cpp. cholesky and eigh read one triangle and distribute the gradient
 // over both, which finite differences do not.
-#include "tests/samples.h"
+#include "tests/ops/samples.h"
 
 namespace hg::test::samples {
 

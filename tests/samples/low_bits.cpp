@@ -5,7 +5,7 @@
 
 #include "lib/table/cell.h"
 #include "lib/table/packing.h"
-#include "tests/samples.h"
+#include "tests/ops/samples.h"
 
 namespace hg::test::samples {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of lib/ops/pointwise_program.cpp.
-#include "tests/samples.h"
+#include "tests/ops/samples.h"
 
 namespace hg::test::samples {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/samples.h"
+#include "tests/ops/samples.h"
 
 namespace hg::test::samples {
 namespace {

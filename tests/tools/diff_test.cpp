@@ -11,7 +11,7 @@
 #include <random>
 
 #include "hg/ops.h"
-#include "tests/must.h"
+#include "tests/support/must.h"
 
 namespace hg::tools {
 namespace {

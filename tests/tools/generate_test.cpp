@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hg/ops.h"
-#include "tests/must.h"
+#include "tests/support/must.h"
 #include "tests/tools/programs.h"
 
 namespace hg::tools {

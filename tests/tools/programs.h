@@ -13,7 +13,7 @@
 
 #include "hg/model.h"
 #include "hg/npy.h"
-#include "tests/must.h"
+#include "tests/support/must.h"
 
 namespace hg::tools {
 

@@ -10,7 +10,7 @@
 
 #include "hg/ops.h"
 #include "hg/version.h"
-#include "tests/must.h"
+#include "tests/support/must.h"
 
 namespace hg::tools {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "hg/hg.h"
 #include "hg/npy.h"
-#include "tests/must.h"
-#include "tests/noise.h"
+#include "tests/support/must.h"
+#include "tests/support/noise.h"
 
 namespace hg::tools {
 namespace {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention kernels that pass over blocks of keys, compared with the plain loops.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "hg/hg.h"
+#include "tests/support/must.h"
+
+namespace hg {
+namespace {
+
+// q, k and v in f32 with a mask of bools whose blocks are shown, hidden or mixed.
+TEST(Attention, MasksThatHideOrShowWholeBlocks) {
+  std::mt19937 random(3);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % uint64_t(n)); };
+  for (int i = 0; i < 40; ++i) {
+    const int64_t times = i % 2 == 0 ? 1 + below(3) : 1 + below(300), keys = 1 + below(700);
+    const bool per_query = below(4) > 0, per_head = below(2) == 0;
+    const int64_t heads = 4, key_heads = below(2) == 0 ? 2 : 4, dim = 16;
+    const Sizes mask_shape = {1, per_head ? heads : 1, per_query ? times : 1, keys};
+    SCOPED_TRACE(str_cat("case ", i, ": times ", times, ", keys ", keys, ", mask ", mask_shape));
+    std::vector<char> mask(static_cast<size_t>(mask_shape.count()));
+    const int64_t rows = mask_shape.count() / keys;
+    const int64_t kind = below(4);
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t key = 0; key < keys; ++key)
+        mask[static_cast<size_t>(row * keys + key)] =
+            kind == 0   ? 1
+            : kind == 1 ? key <= row % times + keys - times  // causal, after a past
+            : kind == 2 ? key >= keys / 2                    // padding on the left
+                        : (key / 128 + row / 100) % 3 > 0 && (key / 128 % 2 == 0 || below(9) > 0);
+    Graph g;
+    const Value q = g.input("q", f32, {1, heads, times, dim}),
+                k = g.input("k", f32, {1, key_heads, keys, dim}),
+                v = g.input("v", f32, {1, key_heads, keys, dim}),
+                m = g.input("m", boolean, to_shape(mask_shape));
+    g.output("y", g.call("attention", {q, k, v, m}));
+    const Model model = must(Model::from_graph(std::move(g)));
+    const auto draw = [&](int64_t count) {
+      std::vector<float> values(static_cast<size_t>(count));
+      for (float& value : values) value = static_cast<float>(below(2000)) * 1e-3f - 1;
+      return values;
+    };
+    std::vector<float> qs = draw(heads * times * dim), ks = draw(key_heads * keys * dim),
+                       vs = draw(key_heads * keys * dim);
+    const auto answer = [&](std::vector<std::string> kernels) {
+      Session session = must(Session::create(model, {.kernels = std::move(kernels)}));
+      must(session.set_input("q", view(qs, {1, heads, times, dim})));
+      must(session.set_input("k", view(ks, {1, key_heads, keys, dim})));
+      must(session.set_input("v", view(vs, {1, key_heads, keys, dim})));
+      must(session.set_input("m", view(mask.data(), boolean, mask_shape)));
+      must(session.run());
+      std::vector<float> y(static_cast<size_t>(heads * times * dim));
+      copy_elements(must(session.output("y")), view(y, {1, heads, times, dim}));
+      return y;
+    };
+    const std::vector<float> want = answer({"attention=plain"}), got = answer({});
+    for (size_t at = 0; at < want.size(); ++at) ASSERT_NEAR(got[at], want[at], 2e-6) << at;
+  }
+}
+
+}  // namespace
+}  // namespace hg
