@@ -14,8 +14,8 @@ transformers = pytest.importorskip("transformers")
 
 import hologram as hg  # noqa: E402
 from hologram.__main__ import main  # noqa: E402
-from hologram._decoder_check import Runner  # noqa: E402
-from hologram._expert_loops import every_expert  # noqa: E402
+from hologram.llm._check import Runner  # noqa: E402
+from hologram.llm._expert_loops import every_expert  # noqa: E402
 from nets import spread_weights  # noqa: E402
 
 WORDS = 97

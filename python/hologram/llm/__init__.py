@@ -15,16 +15,16 @@ import tempfile
 from functools import partial
 from typing import NamedTuple
 
-from ._convert import Report, _run
+from .._convert import Report, _run
+from .._errors import HologramError, MismatchError, NotFoundError, UnsupportedError, one_line
+from .._low_bits import widened
+from .._model import Library, load, path_of, refuse_overwriting
+from .._quantize import quantize
+from ._check import compare_decoder, expected_of, expected_of_encoder, expected_of_images
 from ._decoder import decoder_of
-from ._decoder_check import compare_decoder, expected_of, expected_of_encoder, expected_of_images
 from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder
-from ._errors import HologramError, MismatchError, NotFoundError, UnsupportedError, one_line
 from ._images import image_decoder_of, images_of, reads_images
-from ._language_program import export, trace
-from ._low_bits import widened
-from ._model import Library, load, path_of, refuse_overwriting
-from ._quantize import quantize
+from ._program import export, trace
 from ._quantized_folder import load_quantized, refuse_missing, settings_of
 
 # The files of a folder that a model keeps.

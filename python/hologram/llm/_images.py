@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._errors import UnsupportedError, one_line
 from ._decoder import Input, decoder_of, part_of, without_cache
-from ._errors import UnsupportedError, one_line
 from ._masks import scores, seen_keys, sliding_window
 
 FEATURES = "cross.image"  # an output of encode and an input of decode

@@ -3,8 +3,8 @@
 
 import inspect
 
+from .._errors import UnsupportedError, one_line
 from ._decoder import BATCH, PAST, TIME, Input, cache_argument, part_of, past_inputs, without_cache
-from ._errors import UnsupportedError, one_line
 from ._past import Past, given_layer
 
 _SOURCE, _FRAMES, _SAMPLES = 13, 97, 4001  # of the encoder's example: tokens, frames of a spectrogram, samples of a sound

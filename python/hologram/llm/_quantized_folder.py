@@ -5,8 +5,8 @@ import json
 import os
 import re
 
-from ._errors import CorruptModelError, UnsupportedError
-from ._low_bits import low_bit_linear
+from .._errors import CorruptModelError, UnsupportedError
+from .._low_bits import low_bit_linear
 from ._packed_formats import format_of
 
 

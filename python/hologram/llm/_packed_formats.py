@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from ._errors import CorruptModelError, UnsupportedError
-from ._low_bits import LowBits
+from .._errors import CorruptModelError, UnsupportedError
+from .._low_bits import LowBits
 
 _AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # the column of each 4 bits of a word, lowest first
 

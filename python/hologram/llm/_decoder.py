@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple
 
-from ._errors import UnsupportedError, one_line
+from .._errors import UnsupportedError, one_line
 from ._masks import scores, seen_keys, sliding_window
 from ._past import filled, find_pasts, kept_by
 

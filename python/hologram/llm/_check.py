@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import _core
-from ._check import _compare
+from .. import _core
+from .._check import _compare
+from .._errors import MismatchError
+from .._model import Library
 from ._decoder import cache_argument, without_cache
 from ._encoder_decoder import tables_of
-from ._errors import MismatchError
 from ._images import prompts_with_image, without_images
-from ._model import Library
 
 GREEDY_STEPS = 64
 _LENGTHS = (1, 7, 40)  # of prompts

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from unittest import mock
 
-from ._errors import UnsupportedError, one_line
+from .._errors import UnsupportedError, one_line
 from ._expert_loops import every_expert, kept_types
 
 

@@ -7,7 +7,7 @@ No architecture is named here: runs of the module show which tensors it keeps an
 import copy
 from typing import NamedTuple
 
-from ._errors import one_line
+from .._errors import one_line
 
 
 class Past(NamedTuple):

@@ -9,7 +9,7 @@ adds zeros where the mask is false. Other uses of the positions are rejected.
 from itertools import product
 from unittest import mock
 
-from ._errors import UnsupportedError
+from .._errors import UnsupportedError
 
 _MOST = 1024  # experts of a layer
 
