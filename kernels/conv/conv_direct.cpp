@@ -143,18 +143,23 @@ bool is_met(const ConvShape& s, int64_t row) {
   return false;
 }
 
+// The last vector of a row may read a vector beyond it, whose sums are discarded. What earlier
+// nodes left there may be subnormal numbers, which are slow: these elements become zeros.
 void copy_channel(const ConvDirect& w, const Tile& tile, const float* x, float* to) {
   const ConvShape& s = w.s;
   const int64_t first_x = tile.x * s.stride[2] - s.padding[2];
   const int64_t skipped = std::max<int64_t>(0, first_x), left = std::max<int64_t>(0, -first_x);
-  const int64_t remainders = w.row_step / w.phase_width;
+  const int64_t remainders = w.row_step / w.phase_width, lanes = w.table->nr / 2;
   for (int64_t kz = 0; kz < s.kernel[0]; ++kz) {
     const int64_t in_z = tile.z * s.stride[0] - s.padding[0] + kz * s.dilation[0];
     const bool has_z = in_z >= 0 && in_z < s.in[0];
     float* row_to = to + kz * s.dilation[0] * w.in_y * w.row_step;
     const int64_t rows = w.in_y - (w.tile_y - tile.rows) * s.stride[1];
     for (int64_t row = 0; row < rows; ++row, row_to += w.row_step) {
-      if (!is_met(s, row)) continue;
+      if (!is_met(s, row)) {
+        w.rows->clear(lanes, row_to);
+        continue;
+      }
       const int64_t in_y = tile.y * s.stride[1] - s.padding[1] + row;
       if (!has_z || in_y < 0 || in_y >= s.in[1] || skipped >= s.in[2])
         w.rows->clear(w.row_step, row_to);
@@ -162,6 +167,7 @@ void copy_channel(const ConvDirect& w, const Tile& tile, const float* x, float* 
         w.rows->pad_row(x + (in_z * s.in[1] + in_y) * s.in[2] + skipped, s.in[2] - skipped, left,
                         s.stride[2], remainders, w.phase_width, row_to);
     }
+    w.rows->clear(lanes, row_to);
   }
 }
 

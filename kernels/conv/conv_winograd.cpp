@@ -410,6 +410,9 @@ void run(const RunContext& c) noexcept {
     float* row_buffer = products + w.elements() * w.product_step + kWinogradSlack;
     float* planes = row_buffer + w.row_width;
     float* dense = slot + w.dense_at;
+    // The transforms read whole vectors. What earlier nodes left after the tiles may be subnormal
+    // numbers, which are slow.
+    std::fill(row_buffer, dense, 0.0f);
     const int64_t lines = w.m * rows + 2;
     uint32_t* const largest = reinterpret_cast<uint32_t*>(slot + w.largest_at);
     std::fill_n(largest, lines * w.largest_step, 0u);
