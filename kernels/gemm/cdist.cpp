@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cdist. Reads b in place for a few rows of a. For more rows of a, uses panels of b, which hold
-// several rows of b side by side. Plain loops support every dtype, stride and p.
+// several rows of b side by side; those of halves are wide. Plain loops support every dtype, stride
+// and p.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -11,6 +12,9 @@
 #include "kernels/ceil_div.h"
 #include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/matmul_shape.h"
+#include "kernels/simd/half_simd.h"
+#include "kernels/simd/transpose_simd.h"
+#include "lib/table/holds.h"
 #include "lib/table/rows.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -188,9 +192,8 @@ struct CdistState : MatmulShape {  // b as [k, n]
 
 // (sum over m of |a[m] - b[m]|^p)^(1/p); p = 0 counts differences, infinity takes the largest,
 // which ignores NaN.
-template <class T>
-SumOf<T> distance(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t k, double p) {
-  using Sum = SumOf<T>;
+template <class T, class Sum = SumOf<T>>
+Sum distance(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t k, double p) {
   const auto sum = [&](const auto& add) {
     Sum s = 0;
     for (int64_t q = 0; q < k; ++q)
@@ -276,23 +279,41 @@ void run_rows(const RunContext& c) noexcept {
   });
 }
 
-bool accepts_panels(const PrepareContext& c) {
+bool has_panels(const PrepareContext& c) {
   const double p = c.attrs().real("p");
+  return p == 0 || p == 1 || p == 2 || p == kInfinity;
+}
+
+bool accepts_panels(const PrepareContext& c) {
   const DType dtype = c.out(0).dtype;
   const bool is_vectorized = dtype == f32 || (dtype == f64 && panel_table<double>().columns > 0);
-  return is_vectorized && (p == 0 || p == 1 || p == 2 || p == kInfinity) &&
-         shape_of(c).m >= kFewRows;
+  return is_vectorized && has_panels(c) && shape_of(c).m >= kFewRows;
+}
+
+constexpr int64_t kDepth = 64;  // of a panel: sums of this many elements are added up
+
+template <class T>
+auto block_of(const PanelTable<T>& table, double p) {
+  return p == 2 ? table.squares : p == 1 ? table.sizes : p == 0 ? table.different : table.largest;
+}
+
+// panel[p, j] = element p of column j of b
+template <class T>
+void fill_panel(const T* b, const MatmulShape& s, int64_t columns, int64_t k, int64_t width,
+                T* panel) {
+  if constexpr (std::is_same_v<T, float>)
+    if (s.b_row == 1)
+      return transpose_words()(reinterpret_cast<const uint32_t*>(b), s.b_col,
+                               reinterpret_cast<uint32_t*>(panel), width, k, columns);
+  for (int64_t j = 0; j < columns; ++j)
+    for (int64_t p = 0; p < k; ++p) panel[p * width + j] = b[j * s.b_col + p * s.b_row];
 }
 
 template <class T>
 void run_panels_of(const RunContext& c) {
-  constexpr int64_t kDepth = 64;  // of a panel: sums of this many elements are added up
   const CdistState& s = c.state<CdistState>();
   const PanelTable<T>& table = panel_table<T>();
-  const auto block = s.p == 2   ? table.squares
-                     : s.p == 1 ? table.sizes
-                     : s.p == 0 ? table.different
-                                : table.largest;
+  const auto block = block_of(table, s.p);
   const int64_t panels = ceil_div(s.n, table.columns);
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, s.m * s.k));
   c.parallel_for(s.batches() * panels, grain, [&](int64_t begin, int64_t end) {
@@ -306,9 +327,7 @@ void run_panels_of(const RunContext& c) {
       T* y = c.out(0).as<T>() + batch * s.m * s.n + first;
       for (int64_t depth = 0; depth == 0 || depth < s.k; depth += kDepth) {
         const int64_t k = std::min(kDepth, s.k - depth);
-        for (int64_t j = 0; j < columns; ++j)
-          for (int64_t p = 0; p < k; ++p)
-            panel[p * table.columns + j] = b[j * s.b_col + (depth + p) * s.b_row];
+        fill_panel(b + depth * s.b_row, s, columns, k, table.columns, panel);
         for (int64_t i = 0; i < s.m; i += 2) {
           const int64_t rows = std::min<int64_t>(2, s.m - i), next = i + rows - 1;
           for (int64_t r = 0; r < rows; ++r) {
@@ -330,6 +349,74 @@ void run_panels(const RunContext& c) noexcept {
   c.out(0).dtype == f64 ? run_panels_of<double>(c) : run_panels_of<float>(c);
 }
 
+#if !defined(HG_SMALL)
+// Distances of halves are computed in f32 and rounded once. Some rows of a and their sums are wide
+// at a time.
+constexpr int64_t kWideRows = 32;
+static_assert(kWideRows <= kMostColumns);
+
+template <class T>
+void widen(const T* from, int64_t step, int64_t count, float* to) {
+  if (step == 1) return half_table().widen(count, from, to);
+  for (int64_t i = 0; i < count; ++i) to[i] = load(from + i * step);
+}
+
+template <class T>
+void run_half_panels_of(const RunContext& c) {
+  const CdistState& s = c.state<CdistState>();
+  const PanelTable<float>& table = panel_table<float>();
+  const auto block = block_of(table, s.p);
+  const int64_t panels = ceil_div(s.n, table.columns), blocks = ceil_div(s.m, kWideRows);
+  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, kWideRows * s.k));
+  c.parallel_for(s.batches() * panels * blocks, grain, [&](int64_t begin, int64_t end) {
+    alignas(64) float panel[kDepth * kMostColumns] = {};
+    alignas(64) float sums[kWideRows][kMostColumns];
+    float wide[kMostColumns * kDepth];  // rows of a, or columns of b
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t batch = task / blocks / panels;
+      const int64_t j0 = task / blocks % panels * table.columns, i0 = task % blocks * kWideRows;
+      const int64_t columns = std::min(table.columns, s.n - j0),
+                    rows = std::min(kWideRows, s.m - i0);
+      const T* a = c.in(0).as<T>() + s.a_offset(batch) + i0 * s.a_row;
+      const T* b = c.in(1).as<T>() + s.b_offset(batch) + j0 * s.b_col;
+      T* y = c.out(0).as<T>() + (batch * s.m + i0) * s.n + j0;
+      std::fill_n(sums[0], rows * kMostColumns, 0.0f);
+      for (int64_t depth = 0; depth < s.k; depth += kDepth) {
+        const int64_t k = std::min(kDepth, s.k - depth);
+        for (int64_t j = 0; j < columns; ++j)
+          widen(b + j * s.b_col + depth * s.b_row, s.b_row, k, wide + j * kDepth);
+        transpose_words()(reinterpret_cast<const uint32_t*>(wide), kDepth,
+                          reinterpret_cast<uint32_t*>(panel), table.columns, k, columns);
+        for (int64_t i = 0; i < rows; ++i)
+          widen(a + i * s.a_row + depth * s.a_col, s.a_col, k, wide + i * kDepth);
+        for (int64_t i = 0; i < rows; i += 2) {
+          const int64_t next = std::min(i + 1, rows - 1);
+          block({k, wide + i * kDepth, wide + next * kDepth, 1, panel, sums[i], sums[next]});
+        }
+      }
+      for (int64_t i = 0; i < rows; ++i) {
+        if (s.p == 2 && !table.roots(sums[i], columns))
+          for (int64_t j = 0; j < columns; ++j)
+            if (!(sums[i][j] > kSmallestRoot && sums[i][j] < kNoRoot))
+              sums[i][j] = static_cast<float>(
+                  distance<T, double>(a + i * s.a_row, s.a_col, b + j * s.b_col, s.b_row, s.k, 2));
+        half_table().narrow(columns, sums[i], y + i * s.n);
+      }
+    }
+  });
+}
+
+bool accepts_half_panels(const PrepareContext& c) {
+  const DType dtype = c.out(0).dtype;
+  return ((holds(DType::f16) && dtype == f16) || (holds(DType::bf16) && dtype == bf16)) &&
+         has_panels(c);
+}
+
+void run_half_panels(const RunContext& c) noexcept {
+  c.out(0).dtype == f16 ? run_half_panels_of<Half>(c) : run_half_panels_of<BFloat16>(c);
+}
+#endif
+
 constexpr KernelDef row(std::string_view name, bool (*accepts)(const PrepareContext&),
                         void (*run)(const RunContext&) noexcept) {
   return {.op = "cdist",
@@ -343,6 +430,9 @@ constexpr KernelDef row(std::string_view name, bool (*accepts)(const PrepareCont
 constexpr KernelDef kKernels[] = {
     row("rows", accepts_rows, run_rows),
     row("panels", accepts_panels, run_panels),
+#if !defined(HG_SMALL)
+    row("half_panels", accepts_half_panels, run_half_panels),
+#endif
     row("loops", nullptr, cdist_run),
 };
 

@@ -112,6 +112,7 @@ std::vector<Sample> matmul() {
   all.push_back({.op = "cdist", .inputs = {{.shape = {0, 3}}, {.shape = {5, 3}}}});
   all.push_back({.op = "cdist", .inputs = {{.shape = {2, 21, 70}}, {.shape = {2, 19, 70}}}});
   all.push_back({.op = "cdist", .inputs = {{.shape = {9, 1}}, {.shape = {3, 1}}}});
+  all.push_back({.op = "cdist", .inputs = {{.shape = {35, 131}}, {.shape = {67, 131}}}});
   // Squares of which f32 has none.
   all.push_back({.op = "cdist",
                  .inputs = {{.shape = {3, 40}, .low = -1e25, .high = 1e25},
