@@ -87,6 +87,10 @@ Dim total_of(std::vector<Dim> parts);
 // `dim` * `factor` + `other`, unless a coefficient overflows.
 std::optional<Dim> scaled_sum(const Dim& dim, int64_t factor, const Dim& other);
 
+// The size of a dim that broadcasts a and b: max(a, b), but 0 for 0 and 1.
+// Equal to a if b is one of the sizes that a was made of.
+Dim broadcast_size(const Dim& a, const Dim& b);
+
 // Bounds for symbols in [0, kSymbolLimit]; saturates.
 Interval bounds(const Dim& dim);
 Interval call_bounds(Atom::Kind kind, const Dim& a, const Dim& b);

@@ -88,7 +88,7 @@ Status broadcast_onto(const Shape& b, Shape& a) {
     if (x == Dim(1) || (y.is_constant() && !x.is_constant()))
       x = y;
     else if (!x.is_constant())
-      x = max(x, y);
+      x = broadcast_size(x, y);
   }
   return {};
 }

@@ -80,6 +80,33 @@ Dim extremum(Kind kind, const Dim& a, const Dim& b) {
   return result;
 }
 
+// A broadcast size as most * least, where least is 0 or 1, and 0 if most is 0. Sizes that broadcast
+// are not negative, whatever their bounds.
+struct BroadcastSize {
+  Dim most, least;
+};
+
+BroadcastSize broadcast_size_of(const Dim& dim) {
+  const auto sum = sum_of(dim);
+  if (constant_of(dim) == 0 && !sum.empty())
+    for (const AtomPtr& atom : sum[0].product) {
+      if (atom->kind != Kind::min || atom->bounds.high != 1) continue;
+      std::vector<Dim> parts;  // of dim over the atom
+      for (const Summand& summand : sum) {
+        Product rest = summand.product;
+        const auto at = std::find_if(rest.begin(), rest.end(),
+                                     [&](const AtomPtr& each) { return each->key == atom->key; });
+        if (at == rest.end()) break;
+        rest.erase(at);
+        parts.push_back(of_product(rest, summand.coefficient));
+      }
+      if (parts.size() != sum.size()) continue;
+      const Dim most = total_of(std::move(parts)), least = of_atom(atom);
+      if (min(most, least) == least) return {most, least};
+    }
+  return {dim, min(dim, 1)};
+}
+
 }  // namespace
 
 Overflows::Overflows() : outer_(overflowed) { overflowed = false; }
@@ -250,6 +277,11 @@ bool operator==(const Dim& a, const Dim& b) {
 
 Dim min(const Dim& a, const Dim& b) { return extremum(Kind::min, a, b); }
 Dim max(const Dim& a, const Dim& b) { return extremum(Kind::max, a, b); }
+
+Dim broadcast_size(const Dim& a, const Dim& b) {
+  const BroadcastSize x = broadcast_size_of(a), y = broadcast_size_of(b);
+  return max(x.most, y.most) * min(x.least, y.least);
+}
 
 Dim count(const Shape& shape) {
   Dim product = 1;

@@ -13,8 +13,8 @@ namespace {
 constexpr int kMaxSubgraphDepth = 16;
 
 // Whether two sizes are equal wherever both are defined, tested with some numbers for their
-// symbols. An older version may have simplified a size differently. The planner compares the
-// numbers in every run.
+// symbols, except 0. An older version may have simplified a size differently, and broadcast 0 and 1
+// to 1. The planner compares the numbers in every run.
 bool agree(const Dim& a, const Dim& b) {
   if (a == b) return true;
   std::vector<std::string> symbols;
@@ -27,7 +27,7 @@ bool agree(const Dim& a, const Dim& b) {
     for (const std::string& symbol : symbols) {
       state = state * 6364136223846793005 + 1442695040888963407;  // Knuth, MMIX
       const auto number = static_cast<int64_t>(state >> 33);
-      (void)bindings.bind(symbol, number >> (round % 3 == 0 ? 27 : round % 3 == 1 ? 22 : 12));
+      (void)bindings.bind(symbol, 1 + (number >> (round % 3 == 0 ? 27 : round % 3 == 1 ? 22 : 12)));
     }
     const Result<int64_t> x = a.evaluate(bindings), y = b.evaluate(bindings);
     if (!x.ok() || !y.ok()) continue;

@@ -196,7 +196,8 @@ class InferContext {
 };
 
 // Broadcasts two shapes as torch does. A symbol and a number other than 1 become the number; two
-// different symbols become their max. Both are checked when the symbols are bound.
+// different symbols become their max, or 0 if either is 0. Both are checked when the symbols are
+// bound.
 Result<Shape> broadcast(const Shape& a, const Shape& b);
 // Type promotion of two tensors as in torch.
 DType promote(DType a, DType b);
