@@ -29,12 +29,13 @@ struct PointwiseSimd {
 };
 const PointwiseSimd& pointwise_simd_blocks();
 
-// Attributes of activations in the form that all their blocks read.
+// Attributes in the form that all blocks of an op read.
 void leaky_relu_params(const PrepareContext& c, PointwiseParams& p);
 void elu_params(const PrepareContext& c, PointwiseParams& p);
 void softplus_params(const PrepareContext& c, PointwiseParams& p);
 void hardtanh_params(const PrepareContext& c, PointwiseParams& p);
 void logit_params(const PrepareContext& c, PointwiseParams& p);
+void round_params(const PrepareContext& c, PointwiseParams& p);
 void nan_to_num_params(const PrepareContext& c, PointwiseParams& p);
 
 }  // namespace hg::kernels

@@ -23,38 +23,38 @@
 #ifndef HG_KERNELS_POINTWISE_WIDE_TABLE
 #define HG_KERNELS_POINTWISE_WIDE_TABLE
 // Each op, and its blocks for f32 and f64.
-#define HG_POINTWISE_WIDE(FUNCTION)                       \
-  FUNCTION(sin, unary<SinF32, float>, unary<Sin, double>) \
-  FUNCTION(cos, unary<CosF32, float>, unary<Cos, double>) \
-  FUNCTION(tan, unary<TanF32, float>, unary<Tan, double>) \
-  FUNCTION(asin, both<Asin>)                              \
-  FUNCTION(acos, both<Acos>)                              \
-  FUNCTION(atan, only_f64<Atan>)                          \
-  FUNCTION(sinh, both<Sinh>)                              \
-  FUNCTION(cosh, both<Cosh>)                              \
-  FUNCTION(asinh, both<Asinh>)                            \
-  FUNCTION(acosh, both<Acosh>)                            \
-  FUNCTION(atanh, both<Atanh>)                            \
-  FUNCTION(exp, only_f64<Exp>)                            \
-  FUNCTION(expm1, only_f64<Expm1>)                        \
-  FUNCTION(log, only_f64<Log>)                            \
-  FUNCTION(tanh, only_f64<Tanh>)                          \
-  FUNCTION(sigmoid, only_f64<Sigmoid>)                    \
-  FUNCTION(log1p, both<Log1p>)                            \
-  FUNCTION(log2, both<Log2>)                              \
-  FUNCTION(log10, both<Log10>)                            \
-  FUNCTION(exp2, only_f64<Exp2>)                          \
-  FUNCTION(sqrt, only_f64<Sqrt>)                          \
-  FUNCTION(rsqrt, only_f64<Rsqrt>)                        \
-  FUNCTION(floor, only_f64<Floor>)                        \
-  FUNCTION(ceil, only_f64<Ceil>)                          \
-  FUNCTION(trunc, only_f64<Trunc>)                        \
-  FUNCTION(atan2, of_two<Atan2>)                          \
-  FUNCTION(hypot, of_two<Hypot>)                          \
-  FUNCTION(pow, of_two_f32<Pow>)                          \
-  FUNCTION(logaddexp, of_two<LogAddExp>)                  \
-  FUNCTION(fmod, of_two<Fmod>)                            \
-  FUNCTION(remainder, of_two<Remainder>)                  \
+#define HG_POINTWISE_WIDE(FUNCTION)                                           \
+  FUNCTION(sin, unary<SinF32, float>, unary<Sin, double>)                     \
+  FUNCTION(cos, unary<CosF32, float>, unary<Cos, double>)                     \
+  FUNCTION(tan, unary<TanF32, float>, unary<Tan, double>)                     \
+  FUNCTION(asin, unary<AsinF32, float>, unary<Asin, double>)                  \
+  FUNCTION(acos, unary<AcosF32, float>, unary<Acos, double>)                  \
+  FUNCTION(atan, only_f64<Atan>)                                              \
+  FUNCTION(sinh, both<Sinh>)                                                  \
+  FUNCTION(cosh, both<Cosh>)                                                  \
+  FUNCTION(asinh, both<Asinh>)                                                \
+  FUNCTION(acosh, both<Acosh>)                                                \
+  FUNCTION(atanh, unary<AtanhF32, float>, unary<Atanh, double>)               \
+  FUNCTION(exp, only_f64<Exp>)                                                \
+  FUNCTION(expm1, only_f64<Expm1>)                                            \
+  FUNCTION(log, only_f64<Log>)                                                \
+  FUNCTION(tanh, only_f64<Tanh>)                                              \
+  FUNCTION(sigmoid, only_f64<Sigmoid>)                                        \
+  FUNCTION(log1p, unary<Log1pF32, float>, unary<Log1p, double>)               \
+  FUNCTION(log2, unary<Log2F32, float>, unary<Log2, double>)                  \
+  FUNCTION(log10, unary<Log10F32, float>, unary<Log10, double>)               \
+  FUNCTION(exp2, only_f64<Exp2>)                                              \
+  FUNCTION(sqrt, only_f64<Sqrt>)                                              \
+  FUNCTION(rsqrt, only_f64<Rsqrt>)                                            \
+  FUNCTION(floor, only_f64<Floor>)                                            \
+  FUNCTION(ceil, only_f64<Ceil>)                                              \
+  FUNCTION(trunc, only_f64<Trunc>)                                            \
+  FUNCTION(atan2, of_two<Atan2>)                                              \
+  FUNCTION(hypot, of_two<Hypot>)                                              \
+  FUNCTION(pow, of_two_f32<Pow>)                                              \
+  FUNCTION(logaddexp, binary<LogAddExpF32, float>, binary<LogAddExp, double>) \
+  FUNCTION(fmod, of_two<Fmod>)                                                \
+  FUNCTION(remainder, of_two<Remainder>)                                      \
   FUNCTION(floor_divide, binary<FloorDivide<float>, float>, binary<FloorDivide<double>, double>)
 
 namespace hg::kernels {
@@ -126,6 +126,48 @@ HWY_INLINE V tan_f32_of(V x) {
           below = hn::IfThenElse(is_odd, sine, cosine);
   return hn::Xor(hn::Div(above, below), hn::BitCast(Wide(), odd));
 }
+// For x in f32: asin |x|; or, if |x| is far from 0, half of acos |x|. These are the asin of x and
+// of sqrt((1 - |x|) / 2), whose square is exact in f32. The polynomial was interpolated at
+// Chebyshev nodes: relative error below 6e-11.
+HWY_INLINE V near_asin(V x, M& is_far) {
+  constexpr double kAsin[] = {0.030974540371355073, 0.010574415516912909, 0.023611817008891752,
+                              0.030269138728589183, 0.04464766388813485,  0.07499992404401838,
+                              0.16666666686085643};
+  const V size = hn::Abs(x), half = number(0.5);
+  is_far = hn::Gt(size, half);
+  V z = hn::Mul(x, x), root = size;
+  if (!hn::AllFalse(Wide(), is_far)) {
+    const V rest = hn::NegMulAdd(half, size, half);
+    z = hn::IfThenElse(is_far, rest, z);
+    root = hn::IfThenElse(is_far, hn::Sqrt(rest), root);
+  }
+  return hn::MulAdd(hn::Mul(root, z), polynomial_of(z, kAsin), root);
+}
+HWY_INLINE V asin_f32_of(V x) {
+  M is_far;
+  const V y = near_asin(x, is_far);
+  const V far = hn::NegMulAdd(number(2), y, number(1.57079632679489661923));
+  return hn::CopySign(hn::IfThenElse(is_far, far, y), x);
+}
+HWY_INLINE V acos_f32_of(V x) {
+  M is_far;
+  const V y = near_asin(x, is_far);
+  const V near = hn::Sub(number(1.57079632679489661923), hn::CopySign(y, x));
+  const V twice = hn::Add(y, y);
+  const V far =
+      hn::IfThenElse(hn::Lt(x, number(0)), hn::Sub(number(3.14159265358979323846), twice), twice);
+  return hn::IfThenElse(is_far, far, near);
+}
+HWY_INLINE V atanh_f32_of(V x) {  // log(1 + 2 |x| / (1 - |x|)) / 2
+  const V size = hn::Abs(x);
+  const V twice = near_log1p(hn::Div(hn::Add(size, size), hn::Sub(number(1), size)));
+  return hn::CopySign(hn::Mul(number(0.5), twice), x);
+}
+HWY_INLINE V log2_f32_of(V x) {
+  V r;
+  const V n = split_root(x, r);
+  return hn::MulAdd(near_log_of_root(r), number(1.4426950408889634074), n);
+}
 HWY_INLINE V sigmoid_of(V x) { return hn::Div(number(1), hn::Add(number(1), exp_of(hn::Neg(x)))); }
 // 2^n e^(r ln 2) for x = n + r; for |x| <= 1000.
 HWY_INLINE V exp2_of(V x) {
@@ -146,15 +188,22 @@ HG_WIDE(CosF32, is_within(x, kTurns), sine_of<true>(x), std::cos(x));
 HG_WIDE(Cos, is_within(x, kTurns), hn::Cos(Wide(), x), std::cos(x));
 HG_WIDE(TanF32, is_within(x, kTurns), tan_f32_of(x), std::tan(x));
 HG_WIDE(Tan, is_within(x, kTurns), keep_zero(x, tan_of(x)), std::tan(x));
+HG_WIDE(AsinF32, is_within(x, 1), asin_f32_of(x), std::asin(x));
 HG_WIDE(Asin, is_within(x, 1), keep_zero(x, hn::Asin(Wide(), x)), std::asin(x));
+HG_WIDE(AcosF32, is_within(x, 1), acos_f32_of(x), std::acos(x));
 HG_WIDE(Acos, is_within(x, 1), hn::Acos(Wide(), x), std::acos(x));
 HG_WIDE(Atan, is_within(x, 0x1p127), keep_zero(x, hn::Atan(Wide(), x)), std::atan(x));
 HG_WIDE(Sinh, is_within(x, 700), keep_zero(x, hn::Sinh(Wide(), x)), std::sinh(x));
 HG_WIDE(Asinh, is_within(x, 0x1p127), keep_zero(x, hn::Asinh(Wide(), x)), std::asinh(x));
 HG_WIDE(Acosh, is_above(x, 1), hn::Acosh(Wide(), x), std::acosh(x));
+HG_WIDE(AtanhF32, hn::Lt(hn::Abs(x), number(1)), atanh_f32_of(x), std::atanh(x));
 HG_WIDE(Atanh, hn::Lt(hn::Abs(x), number(1)), keep_zero(x, hn::Atanh(Wide(), x)), std::atanh(x));
+HG_WIDE(Log1pF32, is_above(x, -1), keep_zero(x, near_log1p(x)), std::log1p(x));
 HG_WIDE(Log1p, is_above(x, -1), keep_zero(x, hn::Log1p(Wide(), x)), std::log1p(x));
+HG_WIDE(Log2F32, is_above(x, 0), log2_f32_of(x), std::log2(x));
 HG_WIDE(Log2, is_above(x, 0), hn::Log2(Wide(), x), std::log2(x));
+HG_WIDE(Log10F32, is_above(x, 0), hn::Mul(near_log(x), number(0.43429448190325182765)),
+        std::log10(x));
 HG_WIDE(Log10, is_above(x, 0), hn::Log10(Wide(), x), std::log10(x));
 HG_WIDE(Exp2, is_within(x, 1000), exp2_of(x), std::exp2(x));
 HG_WIDE(Sqrt, is_any(x), hn::Sqrt(x), std::sqrt(x));
@@ -227,6 +276,18 @@ struct LogAddExp {
   static T plain(T a, T b) {
     return logaddexp(a, b);
   }
+};
+
+struct LogAddExpF32 : LogAddExp {
+#if HG_HAS_FOUR_DOUBLES && !defined(HG_SMALL)
+  static HWY_INLINE V of(V a, V b) {
+    const V size = hn::Abs(hn::Sub(a, b));
+    const V y = hn::Add(hn::Max(a, b), near_log1p(near_exp(hn::Neg(size))));
+    const M is_close = is_within(y, 0x1p-6);  // to 0, where the terms cancel
+    if (hn::AllFalse(Wide(), is_close)) return y;
+    return hn::IfThenElse(is_close, LogAddExp::of(a, b), y);
+  }
+#endif
 };
 
 #if HG_HAS_FOUR_DOUBLES

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Special functions and activations computed in vectors of doubles, as in pointwise_wide.cpp.
+// Special functions, activations and rounding, computed in vectors of doubles, as in
+// pointwise_wide.cpp.
 #include <cmath>
 
 #undef HWY_TARGET_INCLUDE
@@ -26,6 +27,7 @@
   FUNCTION(bessel_i0e, nullptr, only_f32<I0e>)                              \
   FUNCTION(bessel_i1, nullptr, only_f32<I1>)                                \
   FUNCTION(bessel_i1e, nullptr, only_f32<I1e>)                              \
+  FUNCTION(round, round_params, only_f64<Round>)                            \
   FUNCTION(elu, elu_params, only_f64<Elu>)                                  \
   FUNCTION(silu, nullptr, only_f64<Silu>)                                   \
   FUNCTION(mish, nullptr, only_f64<Mish>)                                   \
@@ -277,6 +279,25 @@ HG_WIDE(LogSigmoid, is_within(x, 700), hn::Sub(hn::Min(x, number(0)), softplus_r
                   : T(0)) -
             std::log1p(std::exp(-std::abs(x))));
 
+// Scales by 10^decimals, rounds ties to even, and scales back.
+struct Round {
+  explicit Round(const PointwiseParams& p) : decimals(p.n), ten(p.a) {}
+#if HG_HAS_FOUR_DOUBLES
+  HWY_INLINE M takes(V x) const { return is_any(x); }
+  HWY_INLINE V of(V x) const {
+    const V scale = number(ten);
+    if (decimals == 0) return hn::Round(x);
+    if (decimals > 0) return hn::Div(hn::Round(hn::Mul(x, scale)), scale);
+    return hn::Mul(hn::Round(hn::Div(x, scale)), scale);
+  }
+#endif
+  double plain(double x) const {
+    if (decimals == 0) return std::nearbyint(x);
+    return decimals > 0 ? std::nearbyint(x * ten) / ten : std::nearbyint(x / ten) * ten;
+  }
+  int64_t decimals;
+  double ten;
+};
 // scale * (x > 0 ? x : alpha * (e^(input_scale x) - 1))
 struct Elu {
   explicit Elu(const PointwiseParams& p) : scale(p.b), below(p.a * p.b), input(p.c) {}

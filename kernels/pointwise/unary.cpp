@@ -9,6 +9,12 @@
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
+
+void round_params(const PrepareContext& c, PointwiseParams& p) {
+  p.n = c.attrs().integer("decimals");
+  p.a = std::pow(10.0, std::abs(static_cast<double>(p.n)));
+}
+
 namespace {
 
 struct Neg {
@@ -123,11 +129,6 @@ struct Round {
     return p.n > 0 ? round_to_even(x * ten) / ten : round_to_even(x / ten) * ten;
   }
 };
-void round_params(const PrepareContext& c, PointwiseParams& p) {
-  p.n = c.attrs().integer("decimals");
-  p.a = std::pow(10.0, std::abs(static_cast<double>(p.n)));
-}
-
 struct IsNan {
   template <class T>
   bool operator()(T x) const {

@@ -101,22 +101,36 @@ HWY_INLINE V rough_exp(V x) {  // with relative error 2e-9, a thirtieth of f32's
                              1.0000000005920213};
   return near_exp(x, kExp);
 }
-// log x for normal x > 0, with relative error 2e-11.
-HWY_INLINE V near_log(V x) {
+// Splits normal x > 0 into 2^n (1 + r) with 1 + r in [sqrt(1/2), sqrt(2)), and returns n.
+HWY_INLINE V split_root(V x, V& r) {
+  const hn::RebindToSigned<Wide> di;
+  const auto bits = hn::BitCast(di, x);
+  const auto shifted = hn::Sub(bits, hn::Set(di, 0x3fe6a09e667f3bcd));
+  const auto kept =
+      hn::Sub(bits, hn::And(shifted, hn::Set(di, static_cast<int64_t>(0xfffull << 52))));
+  r = hn::Sub(hn::BitCast(Wide(), kept), number(1));
+  return hn::ConvertTo(Wide(), hn::ShiftRight<52>(shifted));
+}
+// log(1 + r) for such an r, with relative error 2e-11.
+HWY_INLINE V near_log_of_root(V r) {
   constexpr double kLog[] = {0.05235888516923783,  -0.09804420067786203, 0.1004720511888933,
                              -0.09945996186719662, 0.11006038270379548,  -0.12495435324992145,
                              0.1429081173942899,   -0.16667024572009081, 0.19999888139973632,
                              -0.24999992728449305, 0.3333333424920659,   -0.5000000003595171,
                              0.9999999999874651};
-  const hn::RebindToSigned<Wide> di;
-  // x = 2^n (1 + r), 1 + r in [sqrt(1/2), sqrt(2))
-  const auto bits = hn::BitCast(di, x);
-  const auto shifted = hn::Sub(bits, hn::Set(di, 0x3fe6a09e667f3bcd));
-  const V n = hn::ConvertTo(Wide(), hn::ShiftRight<52>(shifted));
-  const auto kept =
-      hn::Sub(bits, hn::And(shifted, hn::Set(di, static_cast<int64_t>(0xfffull << 52))));
-  const V r = hn::Sub(hn::BitCast(Wide(), kept), number(1));
-  return hn::MulAdd(n, number(0.69314718055994530942), hn::Mul(r, polynomial_of(r, kLog)));
+  return hn::Mul(r, polynomial_of(r, kLog));
+}
+// log x for normal x > 0, and log(1 + x) for x > -1 from f32, with relative error 2e-11.
+HWY_INLINE V near_log(V x) {
+  V r;
+  const V n = split_root(x, r);
+  return hn::MulAdd(n, number(0.69314718055994530942), near_log_of_root(r));
+}
+HWY_INLINE V near_log1p(V x) {
+  V r;
+  const V n = split_root(hn::Add(x, number(1)), r);
+  r = hn::IfThenElse(hn::Eq(n, number(0)), x, r);  // without the rounding of 1 + x
+  return hn::MulAdd(n, number(0.69314718055994530942), near_log_of_root(r));
 }
 
 #define HG_WIDE(Name, valid, value, plain_value)     \
