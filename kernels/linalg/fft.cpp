@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The discrete Fourier transform along one dim, for several lines at once. Lengths with small prime
 // factors use Stockham's self-sorting mixed-radix algorithm. Other lengths use Bluestein's, which
-// turns the transform into a convolution whose length is a power of two (Van Loan, Computational
-// Frameworks for the Fast Fourier Transform, 1.7 and 4.2). Real lines of even length, as input or
-// as output, need half the work: neighbors become the parts of one complex number (4.1). Floats are
-// transformed as floats, except by Bluestein's algorithm and on short lines, where doubles cost
-// little.
+// turns the transform into a convolution of such a length (Van Loan, Computational Frameworks for
+// the Fast Fourier Transform, 1.7 and 4.2). Real lines need half the work if their length is even,
+// because neighbors become the parts of one complex number (4.1). Floats are transformed as floats,
+// except by Bluestein's algorithm and on short lines, where doubles cost little.
 #include <cmath>
 #include <numbers>
 #include <type_traits>
@@ -24,11 +23,9 @@ constexpr int64_t kLargestRadix = 13;
 constexpr int64_t kShortest = 64;            // of the lines that are transformed as floats
 constexpr int64_t kTogetherBytes = 1 << 19;  // of lines that are transformed at once
 
-// Pairs of doubles: std::complex multiplies with a library function that checks for NaN.
 struct Pair {
   double re = 0, im = 0;
 };
-Pair operator*(Pair a, Pair b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
 // e^(-2 pi i k/n)
 Pair root(int64_t k, int64_t n) {
@@ -104,8 +101,9 @@ struct Fft {
   std::vector<Pair> turns;           // e^(-2 pi i k / 2n), k = 0 .. n
   std::vector<float> rounded_turns;  // the same, for transforms of floats
   Transform transform;               // of length n, or of the convolution
-  std::vector<Pair> chirp;  // Bluestein: e^(-pi i k^2/n), and the transform of its conjugate
-  std::vector<Pair> filter;
+  // Bluestein: e^(-pi i k^2/n), and the conjugate of its conjugate's transform, over the length.
+  std::vector<Pair> chirp, filter;
+  int64_t computed = 0;  // of the n numbers; the others are their conjugates
   int64_t together = 1;  // lines
   int64_t lanes = 1, slot_bytes = 0;
 
@@ -122,17 +120,31 @@ bool is_smooth(int64_t n) {
   return n <= 1;
 }
 
+// The length from `least` on, of factors 2 and 3, whose passes move the fewest numbers.
+int64_t chirp_length(int64_t least) {
+  int64_t best = 0, fewest = 0;
+  for (int64_t threes = 0, odd = 1; threes < 4; ++threes, odd *= 3) {
+    int64_t length = odd, twos = 0;
+    for (; length < least; length *= 2) ++twos;
+    const int64_t moved = length * (threes + ceil_div(twos, 2));
+    if (best != 0 && moved >= fewest) continue;
+    best = length;
+    fewest = moved;
+  }
+  return best;
+}
+
 // jk = (j^2 + k^2 - (k - j)^2) / 2 turns the transform into a convolution with e^(pi i k^2/n).
 void prepare_chirp(Fft& s) {
-  int64_t length = 1;
-  while (length < 2 * s.n - 1) length *= 2;
+  if (s.real == Real::in && !s.in_halves()) s.computed = s.n / 2 + 1;
+  const int64_t length = chirp_length(s.n + s.computed - 1);
   s.transform = transform_of(length);
   s.filter.resize(length);
   int64_t square = 0;  // k^2 mod 2n
   for (int64_t k = 0; k < s.n; ++k) {
     const Pair w = root(square, 2 * s.n);
     s.chirp.push_back(w);
-    s.filter[k] = {w.re, -w.im};
+    if (k < s.computed) s.filter[k] = {w.re, -w.im};
     if (k > 0) s.filter[length - k] = {w.re, -w.im};
     square = (square + 2 * k + 1) % (2 * s.n);
   }
@@ -143,34 +155,30 @@ void prepare_chirp(Fft& s) {
   }
   const Complexes<double> y = run_transform<double>(s.transform, 1, {re.data(), im.data()},
                                                     {re.data() + length, im.data() + length});
-  for (int64_t k = 0; k < length; ++k) s.filter[k] = {y.re[k], y.im[k]};
+  const double part = 1.0 / static_cast<double>(length);
+  for (int64_t k = 0; k < length; ++k) s.filter[k] = {part * y.re[k], -part * y.im[k]};
 }
 
 // Returns where the result is: in one of the two.
 Complexes<double> run_chirp(const Fft& s, int64_t lines, Complexes<double> x,
                             Complexes<double> other) {
   const int64_t length = s.transform.length;
-  // Element k of all lines of y times `factor`; a `sign` of -1 conjugates it.
-  const auto multiply = [&](Complexes<double> y, int64_t k, Pair factor, double sign) {
-    for (int64_t i = k * lines; i < (k + 1) * lines; ++i) {
-      const Pair product = Pair{y.re[i], sign * y.im[i]} * factor;
-      y.re[i] = product.re;
-      y.im[i] = product.im;
-    }
+  const auto multiply = [&](Complexes<double> numbers, int64_t count, double sign,
+                            const std::vector<Pair>& factors) {
+    fft_table<double>().multiply({.count = count,
+                                  .lines = lines,
+                                  .sign = sign,
+                                  .factors = &factors.data()->re,
+                                  .numbers = numbers});
   };
-  for (int64_t k = 0; k < s.n; ++k) multiply(x, k, s.chirp[k], 1);
+  multiply(x, s.n, 1, s.chirp);
   std::fill(x.re + s.n * lines, x.re + length * lines, 0);
   std::fill(x.im + s.n * lines, x.im + length * lines, 0);
   const Complexes<double> y = run_transform(s.transform, lines, x, other);
-  // The inverse transform conjugates, transforms, conjugates again, and divides by the length.
-  for (int64_t k = 0; k < length; ++k) {
-    multiply(y, k, s.filter[k], 1);
-    for (int64_t i = k * lines; i < (k + 1) * lines; ++i) y.im[i] = -y.im[i];
-  }
+  // The inverse transform is the conjugate of the conjugate's transform, over the length.
+  multiply(y, length, -1, s.filter);
   const Complexes<double> z = run_transform(s.transform, lines, y, y.re == x.re ? other : x);
-  const double part = 1.0 / static_cast<double>(length);
-  for (int64_t k = 0; k < s.n; ++k)
-    multiply(z, k, {part * s.chirp[k].re, part * s.chirp[k].im}, -1);
+  multiply(z, s.computed, -1, s.chirp);
   return z;
 }
 
@@ -190,6 +198,7 @@ Status prepare(PrepareContext& c) {
     s.n /= 2;
     for (int64_t k = 0; k <= s.n; ++k) s.turns.push_back(root(k, 2 * s.n));
   }
+  s.computed = s.n;
   s.inverse = c.attrs().flag("inverse");
   const std::string& norm = c.attrs().string("norm");
   const double n = static_cast<double>(s.lines.length);
@@ -373,15 +382,20 @@ void run_lines(const RunContext& c) {
     else
       y = run_transform(s.transform, lines, x, other);
     if (s.real == Real::out) return e.store_real(y);
-    if (!s.in_halves()) return e.store(s.n, y);
-    const Complexes<A> whole = y.re == x.re ? other : x;
-    fft_table<A>().halves({.n = s.n,
-                           .lines = lines,
-                           .turns = parts<A>(s.turns, s.rounded_turns),
-                           .from = y,
-                           .to = whole});
-    e.store(s.n + 1, whole);
-    e.store_mirrored(s.n, whole);
+    int64_t count = s.computed, mirrored = s.computed < s.n ? s.computed : 0;
+    if (s.in_halves()) {
+      const Complexes<A> whole = y.re == x.re ? other : x;
+      fft_table<A>().halves({.n = s.n,
+                             .lines = lines,
+                             .turns = parts<A>(s.turns, s.rounded_turns),
+                             .from = y,
+                             .to = whole});
+      y = whole;
+      count = s.n + 1;
+      mirrored = s.n;
+    }
+    e.store(count, y);
+    if (mirrored > 0) e.store_mirrored(mirrored, y);
   };
   for_tiles(c, ceil_div(s.lines.count, s.together), s.lanes, s.slot_bytes, body);
 }

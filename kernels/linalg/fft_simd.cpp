@@ -155,7 +155,7 @@ HWY_INLINE Number<T> product(Number<T> x, const typename Lanes<T>::Number* root)
   return {mul_add(x.re, re, mul(x.im, less)), mul_add(x.re, im, mul(x.im, re))};
 }
 
-// The step for transform p, q. kRadix: 2, 4, or 0 for any other radix.
+// The step for transform p, q. kRadix: 2, 3, 4, or 0 for any radix.
 template <int kRadix, class T>
 HWY_INLINE void step_of(const FftPass<typename Lanes<T>::Number>& f, int64_t p, int64_t q) {
   using L = Lanes<T>;
@@ -176,6 +176,15 @@ HWY_INLINE void step_of(const FftPass<typename Lanes<T>::Number>& f, int64_t p, 
     const N a = in(0), b = in(1);
     out(0, plus(a, b));
     out(1, minus(a, b));
+  } else if constexpr (kRadix == 3) {
+    const N x0 = in(0), x1 = in(1), x2 = in(2), sum = plus(x1, x2), rest = minus(x1, x2);
+    const T half = L::of(-0.5),
+            sine = L::of(static_cast<typename L::Number>(0.8660254037844386468));
+    const N a = {mul_add(half, sum.re, x0.re), mul_add(half, sum.im, x0.im)};
+    const N b = {mul(sine, rest.re), mul(sine, rest.im)};
+    out(0, plus(x0, sum));
+    out(1, minus_turned(a, b));
+    out(2, plus_turned(a, b));
   } else if constexpr (kRadix == 4) {
     const N x0 = in(0), x1 = in(1), x2 = in(2), x3 = in(3);
     const N a = plus(x0, x2), b = minus(x0, x2), c = plus(x1, x3), d = minus(x1, x3);
@@ -203,6 +212,9 @@ void pass_of(const FftPass<T>& f) {
 
 template <class T>
 void pass(const FftPass<T>& f) {
+#if !defined(HG_SMALL)
+  if (f.radix == 3) return pass_of<3, T>(f);
+#endif
   (f.radix == 4 ? pass_of<4, T> : f.radix == 2 ? pass_of<2, T> : pass_of<0, T>)(f);
 }
 
@@ -238,6 +250,19 @@ void join(const FftJoin<T>& f) {
       L::store(add(add(a, c), odd.im), f.to.im + at + l);
     });
   }
+}
+
+template <class T>
+void multiply(const FftProduct<T>& f) {
+  for (int64_t k = 0; k < f.count; ++k)
+    for_lanes<T>(f.lines, [&]<class V>(int64_t l) HWY_ATTR {
+      using L = Lanes<V>;
+      T *const re = f.numbers.re + k * f.lines + l, *const im = f.numbers.im + k * f.lines + l;
+      const Number<V> x{L::load(re), mul(L::of(f.sign), L::load(im))};
+      const Number<V> y = product(x, f.factors + 2 * k);
+      L::store(y.re, re);
+      L::store(y.im, im);
+    });
 }
 
 // ---- Between lines in memory and lines side by side ----
@@ -361,7 +386,7 @@ constexpr FftCopyTable kCopyTable = {copy<load_one, load_block, load_beside>,
 #endif
 
 constexpr FftTable<float> kFloatTable = {pass, halves, join};
-constexpr FftTable<double> kDoubleTable = {pass, halves, join};
+constexpr FftTable<double> kDoubleTable = {pass, halves, join, multiply};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -45,6 +45,15 @@ struct FftJoin {
   Complexes<T> from, to;
 };
 
+// numbers[k] = (re, sign im) factors[k] for k < count, of each line.
+template <class T>
+struct FftProduct {
+  int64_t count = 0, lines = 1;
+  T sign = 1;
+  const T* factors = nullptr;  // as pairs
+  Complexes<T> numbers;
+};
+
 // Floats of memory, as pairs, that become elements 0 .. count - 1 of each line, or come from them.
 struct FftCopy {
   int64_t count = 0, lines = 1;
@@ -60,6 +69,7 @@ struct FftTable {
   void (*pass)(const FftPass<T>& pass) = nullptr;
   void (*halves)(const FftHalves<T>& halves) = nullptr;
   void (*join)(const FftJoin<T>& join) = nullptr;
+  void (*multiply)(const FftProduct<T>& product) = nullptr;  // only of doubles
 };
 struct FftCopyTable {
   void (*load)(const FftCopy& copy) = nullptr;
