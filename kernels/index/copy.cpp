@@ -33,8 +33,37 @@ Status axis_prepare(PrepareContext& c) {
   return {};
 }
 
+#if !defined(HG_SMALL)
+// y[i] = {a[i], b[i]}
+template <class T>
+void interleave(const RunContext& c) {
+  constexpr int64_t kGrain = 1 << 14;
+  const T *const a = c.in(0).as<T>(), *const b = c.in(1).as<T>();
+  T* const y = c.out(0).as<T>();
+  c.parallel_for(c.in(0).count(), kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      y[2 * i] = a[i];
+      y[2 * i + 1] = b[i];
+    }
+  });
+}
+
+// Whether two tensors become neighbors, such as the parts of complex numbers.
+bool is_interleaved(const RunContext& c, int dim) {
+  const Tensor& y = c.out(0);
+  if (c.input_count() != 2 || dim != y.rank() - 1 || !y.is_contiguous()) return false;
+  for (const int i : {0, 1})
+    if (c.in(i).shape[dim] != 1 || !c.in(i).is_contiguous()) return false;
+  return size_of(y.dtype) == 4 || size_of(y.dtype) == 8;
+}
+#endif
+
 void concat_run(const RunContext& c) noexcept {
   const int dim = c.state<Axis>().dim;
+#if !defined(HG_SMALL)
+  if (is_interleaved(c, dim))
+    return size_of(c.out(0).dtype) == 4 ? interleave<uint32_t>(c) : interleave<uint64_t>(c);
+#endif
   int64_t start = 0;
   for (int i = 0; i < c.input_count(); ++i) {
     const int64_t size = c.in(i).shape[dim];

@@ -63,6 +63,11 @@ std::vector<Sample> movement() {
   all.push_back({.op = "concat",
                  .inputs = {{.shape = {3, 17}}, {.shape = {3, 0}}, {.shape = {3, 1}}},
                  .attrs = {{"dim", 1}}});
+  for (const int64_t inputs : {2, 3})  // of one element per line
+    all.push_back(
+        {.op = "concat",
+         .inputs = std::vector<SampleInput>(static_cast<size_t>(inputs), {.shape = {2, 19, 1}}),
+         .attrs = {{"dim", -1}}});
   one("pad", {3, 5}, {{"pads", Dims{1, 0, 2, 3}}});
   all.push_back({.op = "pad",
                  .inputs = {{.shape = {3, 5}}},
