@@ -96,6 +96,11 @@ void logit(Call& call) {
   const Value x = call.promoted({"self"}, true)[0];
   if (!call.has("eps")) return call.returns(hg::logit(x));
   Real eps = scalar(call, "eps");
+  if (size_of(x.dtype()) == 2) {  // torch rounds the bounds to the dtype of x
+    const Value low = number_as(call, "eps", x.dtype());
+    const Value high = number_like(x, 1) - low;
+    return call.returns(hg::logit(where(lt(x, low), low, where(gt(x, high), high, x))));
+  }
   if (eps.is_known() && eps.known() > 0.5)  // the kernel gets the bounds in reversed order
     eps = Real(call.graph().scalar(eps.known(), f64));
   call.returns(call_with(call.graph(), "logit", {x}, {{"eps", eps}}));

@@ -196,15 +196,34 @@ void heaviside(Call& call) {
   call.returns(hg::where(eq(x, zero), v[1], hg::where(isnan(x), zero, step)));
 }
 
+// x * 2^n for integers n, rounded once.
+Value scaled_by_power(const Value& x, const Value& n) {
+  const auto limit = [&](const Value& v, double low, double high) {
+    return clamp(v, number_like(v, low), number_like(v, high));
+  };
+  if (x.dtype() != f64)  // the product is exact in f64
+    return convert::cast(convert::cast(x, f64) * exp2(limit(convert::cast(n, f64), -300, 300)),
+                         x.dtype());
+  // As scalbn() of musl: powers beyond those of f64 take several steps, of which only the last
+  // one rounds.
+  Value y = x, rest = limit(convert::cast(n, f64), -3000, 3000);
+  for (int i = 0; i < 2; ++i) {
+    const Value step = where(lt(rest, number_like(rest, -1022)), number_like(rest, -969),
+                             limit(rest, -1022, 1023));
+    y = y * exp2(step);
+    rest = rest - step;
+  }
+  return y * exp2(limit(rest, -1022, 1023));
+}
 // x * 2^other
 void ldexp(Call& call) {
-  const Value other = call.tensor("other");
+  const Value x = call.tensor("self"), other = call.tensor("other");
+  if (is_float(x.dtype()) && is_integer(other.dtype()))
+    return call.returns(scaled_by_power(x, other));
   const Value power = exp2(is_float(other.dtype()) ? other : convert::cast(other, f32));
-  const Value x = call.tensor("self");
-  const DType dtype = promote(x.dtype(), power.dtype());
   const bool keep = is_float(x.dtype()) && (other.rank() == 0 || !is_float(other.dtype()));
-  call.returns(convert::cast(x, keep ? x.dtype() : dtype) *
-               convert::cast(power, keep ? x.dtype() : dtype));
+  const DType dtype = keep ? x.dtype() : promote(x.dtype(), power.dtype());
+  call.returns(convert::cast(x, dtype) * convert::cast(power, dtype));
 }
 
 constexpr SharedTraits kShared = {.layout = ResultLayout::elementwise};

@@ -368,14 +368,19 @@ void tensorsolve(Call& call) {
   call.returns(reshape(x, result));
 }
 // Returns x^0 ... x^(N - 1) along a new last dim.
-void vander(Call& call) {
+Value powers_of(Call& call) {
   Value x = call.tensor("x");
   if (x.rank() == 0) x = widened(x, 0);
   const Dim n = call.size("N", x.dim(-1));
   const DType dtype = is_float(x.dtype()) ? x.dtype() : i64;
   const Value powers =
       convert::cast(x.graph()->call("arange", {}, {{"start", 0}, {"end", n}}), dtype);
-  call.returns(x.graph()->call("pow", {widened(convert::cast(x, dtype), 0), powers}));
+  return x.graph()->call("pow", {widened(convert::cast(x, dtype), 0), powers});
+}
+void linalg_vander(Call& call) { call.returns(powers_of(call)); }
+void vander(Call& call) {
+  const Value powers = powers_of(call);
+  call.returns(call.flag("increasing") ? powers : flip(powers, {-1}));
 }
 
 void matrix_exp(Call& call) {
@@ -450,7 +455,8 @@ constexpr Row kRows[] = {
     {"aten::linalg_cond", cond},
     {"aten::linalg_tensorinv", tensorinv},
     {"aten::linalg_tensorsolve", tensorsolve},
-    {"aten::linalg_vander", vander},
+    {"aten::linalg_vander", linalg_vander},
+    {"aten::vander", vander},
 };
 
 }  // namespace

@@ -26,20 +26,18 @@ int dim_argument(Call& call, const Value& x, int64_t fallback) {
   return *axis;
 }
 
-// (y_i + y_{i+1}) / 2 times the step, along the dim that `axis` receives.
-Value trapezoids(Call& call, int& axis) {
-  const bool spaced = call.has("x");
-  Value y = call.tensor("y");
-  axis = dim_argument(call, y, -1);
-  if (!is_float(y.dtype())) y = convert::cast(y, f32);
-  // All elements except the first, and all except the last; empty for an empty dim.
-  const auto later = [&](const Value& v) {
-    return slice(v, axis, v.dim(axis) - max(v.dim(axis) - 1, 0), v.dim(axis));
-  };
-  const auto earlier = [&](const Value& v) { return slice(v, axis, 0, max(v.dim(axis) - 1, 0)); };
-  const Value sums = later(y) + earlier(y);
-  if (!spaced) return sums * (scalar(call, "dx", 1) / 2);
-  Value x = convert::cast(call.tensor("x"), y.dtype());
+// All elements along the dim except the first, or the last; empty for an empty dim.
+Value later(const Value& v, int axis) {
+  return slice(v, axis, v.dim(axis) - max(v.dim(axis) - 1, 0), v.dim(axis));
+}
+Value earlier(const Value& v, int axis) { return slice(v, axis, 0, max(v.dim(axis) - 1, 0)); }
+
+Value as_float(const Value& v) { return is_float(v.dtype()) ? v : convert::cast(v, f32); }
+
+// The differences x_{i+1} - x_i, for coordinates of one dim or of the shape of y.
+Value steps_of(Call& call, const Value& y, int axis) {
+  Value x = call.tensor("x");
+  if (x.dtype() == boolean) call.refuse("x", "must not be bool");
   if (x.rank() == 1) {
     Shape shape(y.rank(), 1);
     shape[axis] = x.dim(0);
@@ -47,17 +45,37 @@ Value trapezoids(Call& call, int& axis) {
   } else if (x.rank() != y.rank()) {
     call.refuse("x", str_cat("has the shape ", x.shape(), ", y has ", y.shape()));
   }
-  return sums * (later(x) - earlier(x)) * 0.5;
+  return later(x, axis) - earlier(x, axis);
 }
+
+// (y_i + y_{i+1}) times the steps of x, if given. As in torch, integers wrap before they become
+// floats.
+Value doubled_areas(Call& call, const Value& y, int axis) {
+  const Value sums = later(y, axis) + earlier(y, axis);
+  if (!call.has("x")) return sums;
+  const Value steps = steps_of(call, y, axis);
+  const DType dtype = promote(sums.dtype(), steps.dtype());
+  return convert::cast(sums, dtype) * convert::cast(steps, dtype);
+}
+
 void trapezoid(Call& call) {
-  int axis;
-  const Value steps = trapezoids(call, axis);
-  call.returns(sum(steps, {axis}));
+  const Value y = call.tensor("y");
+  const int axis = dim_argument(call, y, -1);
+  const Dim n = y.dim(axis);
+  if (n == 0) return call.returns(convert::cast(sum(y, {axis}), y.dtype()));
+  if (call.has("x")) return call.returns(as_float(sum(doubled_areas(call, y, axis), {axis})) * 0.5);
+  const Value ends = slice(y, axis, 0, min(n, 1)) + slice(y, axis, max(n - 1, 0), n);
+  call.returns((as_float(sum(y, {axis})) - sum(as_float(ends), {axis}) * 0.5) *
+               scalar(call, "dx", 1));
 }
 void cumulative_trapezoid(Call& call) {
-  int axis;
-  const Value steps = trapezoids(call, axis);
-  call.returns(call.graph().call("cumsum", {steps}, {{"dim", axis}}));
+  const Value y = call.tensor("y");
+  const int axis = dim_argument(call, y, -1);
+  Value areas = doubled_areas(call, y, axis);
+  if (!is_float(areas.dtype())) areas = convert::cast(areas, i64);
+  const Value sums = call.graph().call("cumsum", {areas}, {{"dim", axis}});
+  const Real half = call.has("x") ? Real(0.5) : scalar(call, "dx", 1) / 2;
+  call.returns(as_float(sums) * half);
 }
 
 // Rows are variables; columns are observations.

@@ -142,6 +142,7 @@ constexpr Defaults kDefaults[] = {
     {"ind=2", "linalg_tensorinv"},
     {"dims=None", "linalg_tensorsolve"},
     {"N=None", "linalg_vander"},
+    {"N=None, increasing=False", "vander"},
     {"ord=2, dim=None, keepdim=False", "linalg_vector_norm"},
     {"mean=1.0, std=2.0", "log_normal"},
     {"eps=None", "logit special_logit"},
