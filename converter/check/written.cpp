@@ -30,13 +30,23 @@ bool is_same_graph(const Graph& a, const Graph& b) {
 bool is_stream(const std::string& output) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(output, ignored);
-  if (status.type() == std::filesystem::file_type::directory)
-    throw Failure{Exit::usage, output + " is a directory; give a file with -o"};
   return output == "-" ||
          (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status));
 }
 
 }  // namespace
+
+void require_writable(const std::string& output) {
+  if (output == "-") return;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(output, ignored))
+    throw Failure{Exit::usage, output + " is a directory; give a file with -o"};
+  // A new file next to the output replaces it.
+  std::filesystem::path place = output;
+  if (!is_stream(output)) place = place.has_parent_path() ? place.parent_path() : ".";
+  if (access(place.c_str(), W_OK) != 0)
+    throw Failure{Exit::unreadable, str_cat("cannot write '", output, "': ", std::strerror(errno))};
+}
 
 WrittenModel::WrittenModel(Model& model, Destination destination, const Registry& registry,
                            std::function<Model::Info()> info)

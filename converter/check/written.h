@@ -17,10 +17,13 @@ struct Destination {
   int descriptor = -1;  // an open, empty file that replaces `output`; -1: none
 };
 
+// Throws Failure if `output` is a directory, or if a file cannot be written there.
+void require_writable(const std::string& output);
+
 class WrittenModel {
  public:
   // `info` may block. Pipes, devices and standard output ("-") get nothing before keep(). The model
-  // and the registry must outlive this object. Throws Failure if `output` is a directory.
+  // and the registry must outlive this object.
   WrittenModel(Model& model, Destination destination, const Registry& registry,
                std::function<Model::Info()> info);
   ~WrittenModel();

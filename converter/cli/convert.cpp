@@ -289,6 +289,7 @@ class Conversion {
   void steps() {
     stage("load");
     const std::vector<SourceFile> files = recognise_files(job(), standard_input_);
+    if (job().result < 0) require_writable(job().output);
     if (files[0].format == Format::gguf) return steps_of_gguf(files[0]);
     const Job whole_job = job();
     std::vector<Part> parts = read(files);

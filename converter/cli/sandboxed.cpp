@@ -182,6 +182,7 @@ Answer convert_in_sandbox(const Job& job, int64_t memory_mib, bool with_json,
   report.job = job;
   Answer answer = answer_of(report, with_json);
   try {
+    require_writable(job.output);
     const NamelessFile result(job.output);
     std::unique_ptr<StandardInput> input;
     if (job.model == "-") input = std::make_unique<StandardInput>();

@@ -42,6 +42,17 @@ TEST_F(ConvertTest, FilesThatAreNoModel) {
   EXPECT_NE(outcome.text.find("is a directory"), std::string::npos) << outcome.text;
 }
 
+TEST_F(ConvertTest, AnOutputThatCannotBeWrittenEndsTheConversionFirst) {
+  if (!has_models()) GTEST_SKIP();
+  // These options alone end it with 3.
+  const std::string unsupported = "newer.pt --input 'f32[2]' --input 'f32[2]' -o ";
+  for (const std::string sandbox : {"", " --sandbox"}) {
+    expect(unsupported + "/no/such/folder/out.hgm" + sandbox, 2,
+           {"cannot write '/no/such/folder/out.hgm': No such file or directory"});
+    expect(unsupported + "'" + folder_.string() + "'" + sandbox, 1, {"is a directory"});
+  }
+}
+
 TEST_F(ConvertTest, NumbersOfATraceKeepTheDtypeOfFloats) {
   if (!has_models()) GTEST_SKIP();
   expect("numbers.pt --input 'i64[n]'", 0, {"output_0: f32[n]", "output_1: f32[n]"});

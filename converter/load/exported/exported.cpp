@@ -566,6 +566,14 @@ class ProgramReader {
   std::map<std::string, std::pair<Value, std::string>> numbers_;  // number inputs by symbol
 };
 
+// The text of the error without the library's name and number, as in
+// "[json.exception.out_of_range.403] key 'graph' not found".
+std::string reason_of(const Json::exception& error) {
+  const std::string_view text = error.what();
+  const size_t end = text.starts_with('[') ? text.find("] ") : text.npos;
+  return std::string(end == text.npos ? text : text.substr(end + 2));
+}
+
 }  // namespace
 
 Loaded load_exported(const std::string& path, const std::string& label,
@@ -590,7 +598,7 @@ Loaded load_exported(const std::string& path, const std::string& label,
                   str_cat(label,
                           ": the program does not follow its schema, so it is damaged or of "
                           "another version (",
-                          error.what(), "); save it again")};
+                          reason_of(error), "); save it again")};
   } catch (const std::out_of_range& error) {
     throw Failure{Exit::unreadable, str_cat(label, ": the program is not complete; save it again")};
   }

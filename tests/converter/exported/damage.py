@@ -83,6 +83,8 @@ def troubles(tools, scratch):
         got, said = convert(bad)
         if got != exit or words not in said:
             yield f"{name}: exit code {got}, not {exit} with '{words}': {said[-300:]}"
+        if "json.exception" in said:
+            yield f"{name}: the message has internal text: {said[-300:]}"
     bomb = folder / "bomb.pt2"
     rewritten(good, bomb, only("weights/weight_0", bytes(1 << 28)), zipfile.ZIP_DEFLATED)
     got, said = convert(bomb)
