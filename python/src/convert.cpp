@@ -12,6 +12,7 @@
 #include "converter/cli/command.h"
 #include "converter/cli/report.h"
 #include "python/src/bind.h"
+#include "python/src/errors.h"
 #include "python/src/interrupt.h"
 
 namespace hg::python {
@@ -46,7 +47,7 @@ nb::tuple convert_file(const std::vector<std::string>& words) {
     }
   }
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  return nb::make_tuple(static_cast<int>(report.exit), report.message, json);
+  return nb::make_tuple(static_cast<int>(report.exit), text_of(report.message), json);
 }
 
 }  // namespace

@@ -60,10 +60,13 @@ bool truth(nb::handle object) {
   return answer == 1;
 }
 
+nb::object text_of(const std::string& text) {
+  return nb::steal(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 void raise(PyObject* type, const std::string& message) {
-  const nb::object words = nb::steal(
-      PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
-  PyErr_SetObject(type, words.ptr());
+  PyErr_SetObject(type, text_of(message).ptr());
   throw nb::python_error();
 }
 

@@ -17,6 +17,8 @@ namespace nb = nanobind;
 // An exception of this type, one of Python's PyExc_*.
 [[noreturn]] void raise(PyObject* type, const std::string& message);
 
+// A str of this text. Bytes that are not UTF-8, such as those of a damaged file, become U+FFFD.
+nb::object text_of(const std::string& text);
 // str() of an object.
 std::string words(nb::handle object);
 // The integer value of an object. TypeError if it is not an integer, ValueError if it does not fit

@@ -103,8 +103,14 @@ bool is_bfloat16(nb::handle object) {
 }
 
 [[noreturn]] void refuse_dtype(nb::handle object, const std::string& what) {
-  std::string dtype = nb::hasattr(object, "dtype") ? words(nb::object(object.attr("dtype")))
-                                                   : "of an unknown element type";
+  std::string dtype = "of an unknown element type";
+  if (nb::hasattr(object, "dtype")) {
+    const nb::object own = object.attr("dtype");
+    dtype = words(own);
+    if (nb::hasattr(own, "isnative") && !truth(own.attr("isnative")))
+      raise(PyExc_ValueError,
+            what + " is big-endian (" + dtype + "); pass x.astype(x.dtype.newbyteorder('='))");
+  }
   raise(PyExc_ValueError, what + " is " + dtype +
                               "; the element types are float32, float64, float16, bfloat16, int64, "
                               "int32, int16, int8, uint8, bool, complex64 and complex128");
