@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks a converted model against the module it was made from."""
 
+import contextlib
 import copy
 import re
 
@@ -12,11 +13,13 @@ from ._tree import flatten
 _TOLERANCE = {"f64": 1e-9, "f32": 2e-4, "f16": 2e-2, "bf16": 6e-2, "c64": 2e-4, "c128": 1e-9}
 
 
-def compare_with_module(torch, module, model, args, kwargs, symbols, ranges=None):
-    """Runs the module and the model on the example and with other open sizes."""
+def compare_with_module(torch, module, model, args, kwargs, symbols, ranges=None, from_levels=None):
+    """Runs the module and the model on the example and with other open sizes. `from_levels` compares them again if a quantized
+    module's outputs differ."""
+    _warn_of_fast_path(torch, module, model, (args, kwargs))
     leaves, tree = torch.utils._pytree.tree_flatten((args, kwargs))
     sizes = _sizes_of(torch, leaves, symbols)
-    if not _check_at(torch, module, model, torch.utils._pytree.tree_unflatten(leaves, tree), sizes):
+    if not _check_at(torch, module, model, torch.utils._pytree.tree_unflatten(leaves, tree), sizes, from_levels):
         return
     for text in sorted({text for found in symbols for text in found.values()}):
         try:
@@ -31,7 +34,7 @@ def compare_with_module(torch, module, model, args, kwargs, symbols, ranges=None
         except Exception:
             continue  # the module does not accept such sizes
         try:
-            _check_at(torch, module, model, given, other)
+            _check_at(torch, module, model, given, other, from_levels)
             return
         except MismatchError:
             raise
@@ -39,7 +42,7 @@ def compare_with_module(torch, module, model, args, kwargs, symbols, ranges=None
             model.report.warnings.append(f"the model does not take {sizes_text(other)}: {error}")
 
 
-def _check_at(torch, module, model, call, sizes):
+def _check_at(torch, module, model, call, sizes, from_levels):
     """Compares both at these sizes; False if that is not possible."""
     report = model.report
     state = torch.random.get_rng_state()
@@ -53,8 +56,13 @@ def _check_at(torch, module, model, call, sizes):
         ours = model.session(threads=0)(*inputs)
     ours = [_tensor(torch, each) for each in results_of(torch, ours)[0]]  # numpy arrays if there is no input
     first = [_tensor(torch, each) for each in first]
-    computed_in = report.details["computed_in"]
-    outputs = [_compare(torch, name.name, a, b, c) for name, a, b, c in zip(model.outputs, first, ours, computed_in, strict=True)]
+    computed_in, names = report.details["computed_in"], [each.name for each in model.outputs]
+    outputs = [compare(torch, *each) for each in zip(names, first, ours, computed_in, strict=True)]
+    if from_levels and not all(each["largest_error"] <= each["allowed"] for each in outputs):
+        leaves = torch.utils._pytree.tree_leaves(call)
+        if again := from_levels(leaves, names, ours, computed_in):
+            outputs, differing = again
+            report.notes.append(f"{differing} levels are the neighbors of the module's, because rounding decides between them")
     report.checks.append({"sizes": sizes, "outputs": outputs})
     for each in outputs:
         if not each["largest_error"] <= each["allowed"]:
@@ -75,8 +83,33 @@ def _tensor(torch, value):
     return torch.tensor(value) if isinstance(value, int) else _core.share(value, "torch")
 
 
-def _outputs_of(torch, module, call):
+@contextlib.contextmanager
+def _without_fast_path(torch):
+    """torch.export does not capture the fast path of nn.TransformerEncoder, which sets padded positions to 0."""
+    mha = torch.backends.mha
+    enabled = mha.get_fastpath_enabled()
+    mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        mha.set_fastpath_enabled(enabled)
+
+
+def _warn_of_fast_path(torch, module, model, call):
+    if not any(isinstance(part, torch.nn.TransformerEncoder) for part in module.modules()):
+        return
     with torch.no_grad():
+        fast = results_of(torch, copy.deepcopy(module)(*call[0], **call[1]))[0]
+    pairs = [(torch.as_tensor(a), torch.as_tensor(b)) for a, b in zip(fast, _outputs_of(torch, module, call))]
+    if any(a.shape != b.shape or not torch.allclose(a, b, 1e-3, 1e-3, equal_nan=True) for a, b in pairs if a.is_floating_point()):
+        model.report.warnings.append(
+            "without gradients, PyTorch's fast path of nn.TransformerEncoder sets padded positions to 0; the model computes "
+            "them, as PyTorch does with gradients"
+        )
+
+
+def _outputs_of(torch, module, call):
+    with torch.no_grad(), _without_fast_path(torch):
         return results_of(torch, copy.deepcopy(module)(*call[0], **call[1]))[0]
 
 
@@ -135,6 +168,11 @@ def sizes_text(sizes):
     return ", ".join(f"{name}={size}" for name, size in sizes.items()) or "example sizes"
 
 
+def tolerance_of(dtype):
+    """Relative to the largest number, for a dtype of torch such as "float32"."""
+    return _TOLERANCE[short_dtype(dtype)]
+
+
 def same(torch, a, b):
     """Whether both are equal in every element; NaN equals NaN."""
     if not isinstance(a, torch.Tensor):
@@ -142,7 +180,7 @@ def same(torch, a, b):
     return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
 
 
-def _compare(torch, name, want, got, computed_in):
+def compare(torch, name, want, got, computed_in):
     """The largest error and the tolerance. The error is infinite if shapes, dtypes or non-finite elements differ.
     ``computed_in`` is the coarsest float dtype used in the computation."""
     want = want if isinstance(want, torch.Tensor) else torch.as_tensor(want)
@@ -164,5 +202,5 @@ def _compare(torch, name, want, got, computed_in):
         return out
     scale = float(a[finite].abs().max()) if bool(finite.any()) else 0.0
     error = float((a[finite] - b[finite]).abs().max()) if bool(finite.any()) else 0.0
-    rate = max(_TOLERANCE[short_dtype(str(want.dtype).removeprefix("torch."))], _TOLERANCE[computed_in])
+    rate = max(tolerance_of(str(want.dtype).removeprefix("torch.")), _TOLERANCE[computed_in])
     return {**out, "largest_error": error, "allowed": rate * max(scale, 1e-3)}

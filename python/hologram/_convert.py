@@ -13,6 +13,7 @@ import zipfile
 from . import _core
 from ._check import compare_with_module, results_of, same, sizes_text
 from ._errors import CorruptModelError, HologramError, MismatchError, NotFoundError, UnsupportedError
+from ._levels_check import compare_from_levels
 from ._model import load, lost_gradients, path_of
 from ._open_sizes import dynamic_shapes, exportable, named_sizes, short_dtype, symbols_of
 from ._tensors import detached
@@ -257,7 +258,21 @@ def _save(torch, program, path):
         if entry.signature is not None:
             entry.signature.in_spec = entry.signature.out_spec = leaf
     program._example_inputs = None
-    torch.export.save(program, path)
+    try:
+        torch.export.save(program, path)
+    except Exception as error:
+        reason = str(error).partition("\n")[0][:160]
+        raise UnsupportedError(
+            f"torch.export cannot save the module that it captured, as happens with flex_attention and torch.func.grad: {reason}"
+        ) from error
+
+
+def _without_transforms(capture, error):
+    """The program with transforms of torch.func written out as ops; raises the error if torch cannot do that."""
+    try:
+        return capture().run_decompositions()
+    except Exception:
+        raise error from None
 
 
 @contextlib.contextmanager
@@ -299,9 +314,13 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
         result = copy.deepcopy(module)(*args, **kwargs)
     if not all(same(torch, a, b) for a, b in zip(given, before)):
         raise UnsupportedError("the module writes to its inputs, which a model does not")
-    try:
+
+    def capture():
         with torch.enable_grad():  # else the module's own no_grad() would leave no trace
-            program = torch.export.export(_traceable(module), args, kwargs or None, dynamic_shapes=shapes, strict=False)
+            return torch.export.export(_traceable(module), args, kwargs or None, dynamic_shapes=shapes, strict=False)
+
+    try:
+        program = capture()
     except Exception as error:
         raise UnsupportedError(f"torch.export cannot capture the module: {error}") from error
     with tempfile.TemporaryDirectory() as folder:
@@ -310,7 +329,14 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
         _save(torch, program, source)
         # The check runs here, against the module itself.
         named, symbols, ranges = named_sizes(torch, module, program, args, kwargs, shapes)
-        details = _run(source, target, ["--no-check", *named, *options])
+        words = ["--no-check", *named, *options]
+        try:
+            details = _run(source, target, words)
+        except UnsupportedError as error:
+            if not any(each["op"].startswith("torch._functorch.") for each in error.ops):
+                raise
+            _save(torch, _without_transforms(capture, error), source)
+            details = _run(source, target, words)
         model = _loaded(target, output)
     model._tree = _tree_of(torch, result)
     model._order = flatten(args)[1]
@@ -318,8 +344,13 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
     model.report = Report(details)
     if own:
         model.report.warnings.append(lost_gradients(model._own_gradients))
-    if check:
-        compare_with_module(torch, module, model, args, kwargs, symbols, ranges)
-    else:
+    if not check:
         model.report.unchecked = "check=False"
+        return model
+
+    def plain(part, arguments):
+        return _convert_module(torch, part, tuple(arguments), {}, None, None, False, options)
+
+    compare_with_module(torch, module, model, args, kwargs, symbols, ranges,
+                        lambda *rest: compare_from_levels(torch, capture(), plain, *rest))  # fmt: skip
     return model

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import _core
-from .._check import _compare
+from .._check import compare
 from .._errors import MismatchError
 from .._model import Library
 from ._decoder import cache_argument, without_cache
@@ -271,7 +271,7 @@ def compare_decoder(torch, model, all_expected):
         runner.start(len(expected.ids[0]), expected.source)
         for run, (ids, mask, wanted) in enumerate(zip(expected.ids, expected.masks, expected.logits)):
             got = runner.run(ids, mask)
-            found = _compare(torch, "logits", torch.from_numpy(wanted), torch.from_numpy(got), "f32")
+            found = compare(torch, "logits", torch.from_numpy(wanted), torch.from_numpy(got), "f32")
             if not found["largest_error"] <= found["allowed"]:
                 times = ", ".join(str(each.shape[1]) for each in expected.ids[: run + 1])
                 after = f"{run} greedy tokens" if expected.greedy else f"runs on {times} tokens"
