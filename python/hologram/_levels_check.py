@@ -6,7 +6,7 @@ rounding errors. Therefore the module continues from the model's levels. Each of
 could choose within the tolerance, and the outputs must then be equal.
 """
 
-from ._check import compare, tolerance_of
+from ._check import compare, is_within, tolerance_of
 from ._errors import UnsupportedError
 from ._tree import flatten
 
@@ -63,7 +63,7 @@ def compare_from_levels(torch, program, convert, leaves, names, ours, computed_i
     except UnsupportedError:  # a torch that cannot capture the interpreter
         return None
     outputs, given = probe(*[each for each in leaves if isinstance(each, torch.Tensor)])
-    if not all(_is_equal(compare(torch, "", a, b, c)) for a, b, c in zip(outputs, ours, computed_in, strict=True)):
+    if not all(is_within(compare(torch, "", a, b, c)) for a, b, c in zip(outputs, ours, computed_in, strict=True)):
         return None  # the model itself has other levels
     given, differing, wrong = iter(given), 0, False
 
@@ -82,8 +82,4 @@ def compare_from_levels(torch, program, convert, leaves, names, ours, computed_i
         result = _interpreter(torch, graph_module, go_on).run(*leaves)
     want = flatten(result, nodes=torch.utils._pytree.SUPPORTED_NODES)[0]
     compared = [compare(torch, *each) for each in zip(names, want, ours, computed_in, strict=True)]
-    return None if wrong or not all(map(_is_equal, compared)) else (compared, differing)
-
-
-def _is_equal(compared):
-    return compared["largest_error"] <= compared["allowed"]
+    return None if wrong or not all(map(is_within, compared)) else (compared, differing)

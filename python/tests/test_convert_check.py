@@ -73,6 +73,20 @@ def test_a_transformer_with_padding(norm_first):
     assert torch.backends.mha.get_fastpath_enabled()
 
 
+def test_rounding_errors_that_the_module_amplifies():
+    norm = nn.GroupNorm(2, 4)
+    x = torch.full((2, 4, 5, 5), 1000.1)  # a variance of 0, and a mean that is not exactly x
+    model = hg.convert(norm, x)
+    assert model.report.ok and any("in their last place" in each for each in model.report.notes)
+
+    class Wrong(nn.Module):
+        def forward(self, x):
+            return norm(x) + (x > 0)
+
+    with pytest.raises(hg.MismatchError):
+        hg._check.compare_with_module(torch, Wrong(), model, (x,), {}, [{}])
+
+
 class Slope(nn.Module):
     def forward(self, x, t):
         return torch.func.jvp(lambda a: a.tanh() * a.sum(), (x,), (t,))
