@@ -186,6 +186,10 @@ class Split {
       for (const ValueId id : node.inputs) read(id);
     }
     const std::vector<bool> has_elements = is_read;
+    // The inputs of the backward part need their own symbols too, as in max(u0, u1).
+    for (ValueId id = 0; id < joint_.value_count(); ++id)
+      if ((is_read[id] && is_forward(id)) || is_seed(id))
+        for (const Dim& dim : joint_.value_info(id).type.shape) dim.collect_symbols(symbols);
     // Removes the symbols that the sizes of a value determine. Returns whether there are any.
     const auto take_given = [&](ValueId id) {
       return std::erase_if(symbols, [&](const std::string& symbol) {
@@ -202,8 +206,10 @@ class Split {
       is_read[id] = true;
       take_given(id);
     }
-    // Sizes that depend on data, such as that of nonzero(), follow from the first value that has
-    // them.
+    // Sizes that depend on data, such as that of nonzero(), follow from a value that is read
+    // anyway, or from the first one that has them.
+    for (ValueId id = 0; id < joint_.value_count() && !symbols.empty(); ++id)
+      if (is_read[id] && is_forward(id)) take_given(id);
     for (ValueId id = 0; id < joint_.value_count() && !symbols.empty(); ++id)
       if (is_forward(id) && take_given(id)) is_read[id] = true;
     for (ValueId id = 0; id < joint_.value_count(); ++id)

@@ -259,6 +259,31 @@ TEST(ForwardBackward, GradientsAreOfTheNumbersThatTheForwardPartDrew) {
   }
 }
 
+// w * w times the larger one of the numbers of positive and negative elements of x.
+TEST(ForwardBackward, ExpressionsOfSizesThatDataDecidesAreHandedOver) {
+  Graph g;
+  const Value x = g.input("x", f32, {5}), w = g.parameter("w", numbers({1}, 1));
+  const Dim above = g.call("nonzero", {gt(x, g.scalar(0.0))}).dim(0);
+  const Dim below = g.call("nonzero", {lt(x, g.scalar(0.0))}).dim(0);
+  const Value many = g.call("expand", {w}, {{"shape", std::vector<Dim>{max(above, below)}}});
+  g.output("y", sum(many * many));
+  const Model model = *Model::from_graph(std::move(g));
+  const ForwardBackward split = must(split_gradients(model));
+  const TensorData& weight = model.graph().states()[0].data;
+  for (const uint64_t seed : {1, 2, 3, 4}) {
+    const TensorData given = numbers({5}, seed);
+    int count = 0;
+    for (int64_t i = 0; i < 5; ++i) count += given.tensor.as<float>()[i] > 0;
+    Arrays kept = kept_of(split, {given, weight}, run(split.forward, {given, weight}), 1);
+    kept.push_back(*TensorData::allocate(f32, {}));
+    *kept.back().tensor.as<float>() = 1;
+    const Arrays found = run(split.backward, kept);
+    EXPECT_NEAR(
+        found[1].tensor.as<float>()[0],
+        2.0F * weight.tensor.as<float>()[0] * static_cast<float>(std::max(count, 5 - count)), 1e-5);
+  }
+}
+
 // The sum of the first k rows of w, where k is the number of positive elements of x, times x.
 TEST(ForwardBackward, SizesThatDataDecidesAreHandedOver) {
   Graph g;
