@@ -277,7 +277,7 @@ Weights::Bytes Weights::external(const file::TensorProto& tensor, int64_t count,
   }
   namespace fs = std::filesystem;
   const fs::path relative(location);
-  if (location.empty()) fail("names no file");
+  if (location.empty() || location.find('\0') != location.npos) fail("names no file");
   if (relative.is_absolute() ||
       std::find(relative.begin(), relative.end(), fs::path("..")) != relative.end())
     fail("lies in '", location, "', which is not beside the model");
@@ -290,6 +290,10 @@ Weights::Bytes Weights::external(const file::TensorProto& tensor, int64_t count,
   auto found = mapped_.find(path);
   if (found == mapped_.end()) {
     if (reads_) reads_(path);
+    std::error_code ignored;
+    const fs::file_status kind = fs::status(path, ignored);
+    if (fs::exists(kind) && !fs::is_regular_file(kind))  // opening a pipe would wait for a writer
+      fail("lies in ", path, ", which is not a regular file");
     const Descriptor from(path);
     struct stat status = {};
     if (from.number() < 0 || ::fstat(from.number(), &status) != 0)

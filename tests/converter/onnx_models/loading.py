@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contents of files other than ops: nodes in any order, unused nodes, inputs with values, small integers, and dynamic
 sizes of single ops."""
+import os
 import resource
 import subprocess
 
@@ -344,4 +345,23 @@ def external_weights(given):
     return trial.convert("--json", trial.folder / "report.json").gives({"x": X}, [X * 6]).bad
 
 
-CHECKS = [large_nodes, batched_scans, external_weights, orders, unused, opened, small_integers, open_images, open_boxes, open_sequences, numbers_of_data, ranks_of_data]
+def external_places(given):
+    """External data that is not in a regular file beside the model; opening a pipe would wait for a writer."""
+    model = model_of([node("MatMul", ["x", "w"], ["y"])], XS, ["y"], [("w", np.eye(3, dtype=np.float32))])
+    trial = Trial(given, "external_places", model)
+    onnx.save(model, trial.folder / "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    (trial.folder / "folder").mkdir()
+    os.mkfifo(trial.folder / "pipe")
+    for location, words in (("pipe", "not a regular file"), ("folder", "not a regular file"), ("../weights.bin", "not beside the model"),
+                            ("weights.bin\0", "names no file"), ("none.bin", "cannot be opened")):
+        changed = onnx.load(trial.folder / "model.onnx", load_external_data=False)
+        next(each for each in changed.graph.initializer[0].external_data if each.key == "location").value = location
+        onnx.save(changed, trial.folder / "changed.onnx")
+        done = subprocess.run([given.bin / "hg-convert", trial.folder / "changed.onnx", "-o", trial.folder / "model.hgm"],
+                              capture_output=True, text=True, timeout=60)
+        if done.returncode != 2 or words not in done.stderr:
+            trial.say(f"{location!r}: exit {done.returncode}, {done.stderr}")
+    return trial.bad
+
+
+CHECKS = [large_nodes, batched_scans, external_weights, external_places, orders, unused, opened, small_integers, open_images, open_boxes, open_sequences, numbers_of_data, ranks_of_data]
