@@ -2,6 +2,7 @@
 // Writes and accumulation at indices, and masked fills.
 
 #include "converter/aten/indexing.h"
+#include "converter/core/cast.h"
 #include "converter/rows/view.h"
 
 namespace hg::convert::rows {
@@ -108,6 +109,32 @@ void index_fill(Call& call) {
   call.returns(g.call("where", {reshaped(marks, shape), value, x}));
 }
 
+// Fills the elements whose indices are equal. With `wrap`, the diagonal of a tall matrix starts
+// again one row below its end.
+void fill_diagonal(Call& call) {
+  Graph& g = call.graph();
+  const Value x = call.tensor("self");
+  if (x.rank() < 2) call.refuse("self", "has fewer than two dims");
+  const Value value = call.tensor_or_number("fill_value", x.dtype());
+  const auto places = [&](int d) {
+    Shape shape(x.rank(), Dim(1));
+    shape[d] = x.dim(d);
+    return reshaped(g.call("arange", {}, {{"start", 0}, {"end", x.dim(d)}}), shape);
+  };
+  Value marks;
+  if (x.rank() == 2 && call.flag("wrap", false)) {
+    const Value columns = convert::size_value(g, x.dim(1));
+    const Value flat = g.call("add", {g.call("mul", {places(0), columns}), places(1)});
+    const Value next = g.call("add", {columns, g.scalar(int64_t{1}, i64)});
+    marks = g.call("eq", {g.call("remainder", {flat, next}), g.scalar(int64_t{0}, i64)});
+  } else {
+    marks = g.call("eq", {places(0), places(1)});
+    for (int d = 2; d < x.rank(); ++d)
+      marks = g.call("logical_and", {marks, g.call("eq", {places(0), places(d)})});
+  }
+  call.returns(g.call("where", {marks, value, x}));
+}
+
 void masked_fill(Call& call) {
   const Value x = call.tensor("self");
   const Value value = call.tensor_or_number("value", x.dtype());
@@ -131,6 +158,7 @@ constexpr Row kRows[] = {
     {"aten::index_copy", index_copy, OnComplex::parts, ResultLayout::row_major},
     {"aten::index_reduce", index_reduce},
     {"aten::index_fill", index_fill, OnComplex::parts},
+    {"aten::fill_diagonal", fill_diagonal},
     {"aten::masked_fill", masked_fill, OnComplex::parts, ResultLayout::row_major},
     {"aten::masked_scatter", masked_scatter, OnComplex::parts},
 };

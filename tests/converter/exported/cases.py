@@ -549,6 +549,22 @@ class SizesOfGuards(nn.Module):
         return z, (z + y).sum(0)
 
 
+@case(rand(3, 4), rand(9, 3), rand(2, 2, 2), others=[(rand(3, 4), rand(9, 3), rand(2, 2, 2))], decomposed=False)
+class Diagonals(nn.Module):
+    def forward(self, x, tall, cube):
+        x, tall, wrapped, cube = x.clone(), tall.clone(), tall.clone(), cube.clone()
+        x[1:].fill_diagonal_(3)
+        tall.fill_diagonal_(1.5)
+        wrapped.fill_diagonal_(2, wrap=True)
+        return x, tall, wrapped, cube.fill_diagonal_(7)
+
+
+@case(rand(3, 2), rand(5, 2), others=[(rand(3, 2), rand(5, 2))], decomposed=False)
+class PaddedSequences(nn.Module):
+    def forward(self, x, y):
+        return nn.utils.rnn.pad_sequence([x, y]), nn.utils.rnn.pad_sequence([y, x], batch_first=True, padding_value=2.0)
+
+
 @case(rand(5), dynamic=({0: AUTO},), words=("takes no other sizes than", "nothing else is checked"), decomposed=False)
 class OneSizeOfGuards(nn.Module):
     """Of the two sizes that split into three parts, a guard admits only one."""
