@@ -2,6 +2,7 @@
 // Padding, repetition and flips; the results own their memory.
 #include <algorithm>
 
+#include "converter/aten/indexing.h"
 #include "converter/rows/node_call.h"
 #include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
@@ -80,7 +81,17 @@ void triu(Call& call) { triangle(call, "triu"); }
 // Returns the positions in a triangle of a matrix, as two rows. tril keeps column - row <= offset.
 template <bool kLower>
 void triangle_indices(Call& call) {
-  const int64_t rows = call.number("row"), columns = call.number("col");
+  const Dim open_rows = call.size("row"), open_columns = call.size("col");
+  const DType dtype = call.dtype("dtype", i64);
+  Graph& g = call.graph();
+  if (!open_rows.is_constant() || !open_columns.is_constant()) {
+    const Value all = expanded(g.scalar(int64_t{1}, boolean), {open_rows, open_columns});
+    const Value kept =
+        g.call(kLower ? "tril" : "triu", {all}, {{"diagonal", diagonal_offset(call, "offset")}});
+    const Value found = g.call("permute", {nonzero_of(kept)}, {{"dims", Dims{1, 0}}});
+    return call.returns(convert::cast(found, dtype));
+  }
+  const int64_t rows = open_rows.constant(), columns = open_columns.constant();
   const int64_t offset = call.number("offset", 0);
   std::vector<int64_t> found[2];
   for (int64_t r = 0; r < rows; ++r) {
@@ -94,7 +105,7 @@ void triangle_indices(Call& call) {
   found[0].insert(found[0].end(), found[1].begin(), found[1].end());
   const Result<TensorData> data = TensorData::copy_of(hg::view(found[0], {2, n}));
   if (!data.ok()) call.refuse("row", data.status().message());
-  call.returns(convert::cast(call.graph().constant(*data), call.dtype("dtype", i64)));
+  call.returns(convert::cast(g.constant(*data), dtype));
 }
 
 Value diag_embedded(const Value& x, const Dim& offset, int dim1, int dim2) {

@@ -161,18 +161,21 @@ void histogramdd(Call& call) {
   call.returns({Item(call.make_tensor(points_in(call, columns, edges))), Item(std::move(list))});
 }
 
-// The first segment is rows 0 .. lengths[0] - 1 of the data, and so on.
+// The first segment is rows 0 .. lengths[0] - 1 of the data, and so on. Beyond dim 0, each index of
+// the dims before has such segments, whose lengths add up to the rows: they are one sequence.
 void segment_reduce(Call& call) {
   Graph& g = call.graph();
-  const Value x = call.tensor("data");
+  Value x = call.tensor("data");
   const std::string reduce = call.string("reduce");
   if (!is_float(x.dtype()) || x.rank() == 0)
     call.refuse("data", str_cat("is ", TensorType{x.dtype(), x.shape()}));
   if (call.has("indices")) call.refuse("indices", "are given, which is not supported");
-  if (call.number("axis", 0) != 0) call.refuse("axis", "is not 0");
-  Value ends, lengths;  // i64[segments]
-  Value start;          // i64[1], of the first segment; null if it starts at row 0
+  const int axis = axis_of(call, "axis", x.rank(), 0);
+  Shape shape = x.shape();  // of the result
+  Value ends, lengths;      // i64[segments]
+  Value start;              // i64[1], of the first segment; null if it starts at row 0
   const bool is_open = call.has("offsets") || call.flag("unsafe", false);
+  if (axis > 0 && is_open) call.refuse("axis", "is not 0, with offsets or unsafe lengths");
   if (call.has("offsets")) {
     const Value offsets = convert::cast(call.tensor("offsets"), i64);
     if (offsets.rank() != 1) call.refuse("offsets", str_cat("has the shape ", offsets.shape()));
@@ -181,7 +184,15 @@ void segment_reduce(Call& call) {
     start = slice(offsets, 0, 0, 1);
   } else {
     lengths = convert::cast(call.tensor("lengths"), i64);
-    if (lengths.rank() != 1) call.refuse("lengths", str_cat("has the shape ", lengths.shape()));
+    if (lengths.rank() != axis + 1)
+      call.refuse("lengths", str_cat("has the shape ", lengths.shape()));
+    shape[axis] = lengths.dim(axis);
+    if (axis > 0) {
+      lengths = reshape(lengths, {count(lengths.shape())});
+      Shape rows(x.shape().begin() + axis, x.shape().end());
+      for (int d = 0; d < axis; ++d) rows[0] = rows[0] * x.dim(d);
+      x = reshape(x, rows);
+    }
     ends = g.call("cumsum", {lengths}, {{"dim", 0}});
   }
   const Dim segments = lengths.dim(0), rows = x.dim(0);
@@ -208,11 +219,11 @@ void segment_reduce(Call& call) {
     call.refuse("reduce", str_cat("is '", reduce, "'"));
   }
   if (has_initial) initial = call.real("initial");
-  Shape shape = x.shape();
-  shape[0] = is_open ? segments + 1 : segments;  // the last one collects ignored rows
-  Value y = g.call("index_reduce", {full(g, shape, initial, x.dtype()), segment, x},
+  Shape flat = x.shape();
+  flat[0] = is_open ? segments + 1 : segments;  // the last one collects ignored rows
+  Value y = g.call("index_reduce", {full(g, flat, initial, x.dtype()), segment, x},
                    {{"dim", 0}, {"reduce", std::string(kind)}});
-  shape[0] = segments;
+  flat[0] = segments;
   if (is_open) y = slice(y, 0, 0, segments);
   if (mean) {
     Shape column(x.rank(), 1);
@@ -220,10 +231,10 @@ void segment_reduce(Call& call) {
     const Value length = reshape(lengths, column);
     const Value is_empty = eq(length, g.scalar(int64_t{0}, i64));
     const Value nothing =
-        has_initial ? y : full(g, shape, std::numeric_limits<double>::quiet_NaN(), x.dtype());
+        has_initial ? y : full(g, flat, std::numeric_limits<double>::quiet_NaN(), x.dtype());
     y = hg::where(is_empty, nothing, y / convert::cast(length, x.dtype()));
   }
-  call.returns(y);
+  call.returns(axis > 0 ? reshape(y, shape) : y);
 }
 
 constexpr Row kRows[] = {

@@ -327,6 +327,19 @@ def segments(self, x: T, y: T):
             torch.segment_reduce(x, "sum", lengths=torch.tensor([1, 0, 3]), unsafe=True))
 
 
+@case("f32[4,3,n]")
+def segments_of_rows(self, x: T):
+    lengths = torch.tensor([[1, 2], [2, 1], [0, 3], [3, 0]])
+    return ([torch.segment_reduce(x, kind, lengths=lengths, axis=1) for kind in ["sum", "mean", "max", "min", "prod"]],
+            torch.segment_reduce(x, "mean", lengths=lengths, axis=1, initial=0.5))
+
+
+@case("f32[n,m]")
+def triangles(self, x: T):
+    upper, lower = torch.triu_indices(x.size(0), x.size(1), 1), torch.tril_indices(x.size(0), x.size(1), -1, dtype=torch.int32)
+    return upper, lower, x[upper[0], upper[1]], torch.triu_indices(3, x.size(0))
+
+
 @case("f32[n,m]")
 def windows_of_symbolic_sizes(self, x: T):
     n, m = x.size(0), x.size(1)
