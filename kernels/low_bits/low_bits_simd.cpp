@@ -13,6 +13,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
+#include "kernels/low_bits/level_tiles-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -352,6 +353,10 @@ void widen(Stream stream, int64_t count, const int8_t* from, float scale, const 
 
 constexpr int64_t kFewRows = HWY_TARGET == HWY_AVX3 ? 16 : 8;
 constexpr LowBitsTable kTable = {kFewRows, product<false>, product<true>, add_offsets, widen};
+#if defined(HG_HAS_TILES)
+constexpr LowBitsTable kTileTable = {kFewRows,    product<false>, product<true>,
+                                     add_offsets, widen,          level_panel};
+#endif
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -359,7 +364,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hg::kernels {
 
-const LowBitsTable& low_bits_table() { return *HG_SIMD_CHOOSE(kTable); }
+const LowBitsTable& low_bits_table() { return *(HG_SIMD_AMX(kTileTable) HG_SIMD_CHOOSE(kTable)); }
 
 }  // namespace hg::kernels
 #endif

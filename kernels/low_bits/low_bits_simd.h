@@ -62,6 +62,21 @@ int64_t scales_ahead(const LevelRows& w) {
   return (kFetchAhead / block_bytes + 1) * kColumns * w.groups;
 }
 
+// y[rows, columns] for the columns of one panel, in tiles of 16 rows and 32 numbers along k:
+// `steps` of them. A number of x is the sum of its `parts`. Rows are read up to whole_tiles().
+struct LevelPanel {
+  static constexpr int64_t kColumns = 32;
+  int64_t rows = 0, columns = 0, steps = 0;
+  int64_t groups = 0, group_steps = 0;  // the last group may be shorter
+  int parts = 1;
+  const char* x = nullptr;        // bf16 [rows][parts, steps, 32]
+  int64_t x_row = 0;              // in bytes
+  const float* levels = nullptr;  // pairs of bf16, [steps, 16, kColumns]
+  const float* scales = nullptr;  // [groups, kColumns]
+  float* y = nullptr;
+  int64_t y_row = 0;
+};
+
 enum class Stream : uint8_t { bytes, low, high, pairs };
 
 struct LowBitsTable {
@@ -76,6 +91,8 @@ struct LowBitsTable {
   // offset is 0.
   void (*widen)(Stream stream, int64_t count, const int8_t* from, float scale, const float* offset,
                 float* to) = nullptr;
+  // Null without AMX.
+  void (*tiles)(const LevelPanel& p) = nullptr;
 };
 
 const LowBitsTable& low_bits_table();

@@ -293,6 +293,7 @@ class Reader {
     };
     if (is_linear)
       attrs.push_back({"activation", AttrReader(node.op, node.attrs).string("activation")});
+    if (q.dtype != f32) attrs.push_back({"x_dtype", std::string(to_string(q.dtype))});
     Value x = as(graph_.value(node.inputs[0]), f32), residual = input(3);
     const Shape shape = graph_.value_info(node.outputs[0]).type.shape;
     const bool is_pixel = is_conv && std::all_of(shape.begin() + 2, shape.end(),

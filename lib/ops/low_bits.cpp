@@ -244,8 +244,9 @@ Status quantized_scan_expand(ExpandContext& c) {
 }
 
 constexpr OpDef kOps[] = {
+    // x holds numbers of x_dtype in f32.
     {.signature = "quantized_linear(x, levels, scales, offsets?, bias?, residual?, packing: str, "
-                  "group: int, activation: str = \"none\") -> y",
+                  "group: int, activation: str = \"none\", x_dtype: str = \"f32\") -> y",
      .infer = quantized_linear_infer,
      .expand = quantized_linear_expand,
      .traits = kInternal,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Precision::i8: random products with weights of 8 and 4 bits equal plain loops over the rounded
-// input, and stay within half a level of each number of the exact product.
+// input, and stay within half a level of each number of the exact product. Without it, products of
+// 16-bit inputs equal those in f64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "hg/hg.h"
 #include "hg/quantize.h"
+#include "kernels/gemm/gemm.h"
 #include "lib/platform/instruction_set.h"
 #include "lib/table/packing.h"
 #include "tests/support/elements.h"
@@ -57,8 +59,32 @@ class Product : test::Chance {
   explicit Product(uint64_t seed) : Chance(seed) {}
 
   void run() {
-    packing_ = static_cast<Packing>(below(4));
     m_ = chance(4) ? 0 : 1 + below(chance(60) ? 4 : chance(70) ? 14 : 50);
+    choose();
+    for_each_set([this] {
+      const std::vector<float> got = answer(1, Precision::i8);
+      EXPECT_EQ(test::bits(got), test::bits(answer(1 + static_cast<int>(below(3)), Precision::i8)));
+      check(got);
+    });
+  }
+  // Many rows of numbers of f16 or bf16.
+  void run_in_halves() {
+    dtype_ = chance(50) ? f16 : bf16;
+    m_ = 1 + below(chance(95) ? 80 : 1100);
+    choose();
+    for (float& x : x_)
+      x = dtype_ == f16 ? static_cast<float>(Half(x)) : static_cast<float>(BFloat16(x));
+    for_each_set([this] {
+      const std::vector<float> got = answer(1, Precision::f32);
+      EXPECT_EQ(test::bits(got), test::bits(answer(2, Precision::f32)));
+      check_exact(got);
+    });
+  }
+  bool is_in_tiles() const { return is_in_tiles_; }
+
+ private:
+  void choose() {
+    packing_ = static_cast<Packing>(below(4));
     n_ = chance(3) ? 0 : 1 + below(50);
     k_ = chance(3) ? 0 : 1 + below(chance(50) ? 40 : 300);
     constexpr int64_t kGroups[] = {32, 64, 128};
@@ -66,19 +92,18 @@ class Product : test::Chance {
     groups_ = (k_ + group_ - 1) / group_;
     has_offsets_ = chance(40);
     fill();
+  }
+  template <class F>
+  void for_each_set(const F& f) {
     const Isa best = chosen_isa();
     for (const Isa isa : kIsas) {
       if (!supports(isa) || (isa < best && !chance(30))) continue;
       SCOPED_TRACE(to_string(isa));
       limit_isa(isa);
-      const std::vector<float> got = answer(1, Precision::i8);
-      EXPECT_EQ(test::bits(got), test::bits(answer(1 + static_cast<int>(below(3)), Precision::i8)));
-      check(got);
+      f();
     }
     limit_isa(best);
   }
-
- private:
   int64_t rows() const { return packing_ == Packing::rows ? (n_ + 1) / 2 : n_; }
   int64_t bytes() const {
     return packing_ == Packing::halves || packing_ == Packing::pairs ? (k_ + 1) / 2 : k_;
@@ -134,12 +159,16 @@ class Product : test::Chance {
                 scales = constant(g, "scales", scales_, n_, groups_);
     const Value offsets = has_offsets_ ? constant(g, "offsets", offsets_, n_, groups_) : Value();
     g.output("y", g.call("quantized_linear", {x, levels, scales, offsets},
-                         {{"packing", std::string(to_string(packing_))}, {"group", group_}}));
+                         {{"packing", std::string(to_string(packing_))},
+                          {"group", group_},
+                          {"x_dtype", std::string(to_string(dtype_))}}));
     EXPECT_TRUE(g.status().ok()) << g.status().message();
-    Session session = must(Session::create(must(Model::from_graph(std::move(g))),
-                                           {.threads = threads, .precision = precision}));
+    Session session =
+        must(Session::create(must(Model::from_graph(std::move(g))),
+                             {.threads = threads, .precision = precision, .profile = true}));
     EXPECT_TRUE(session.set_input(0, view(x_, {m_, k_})).ok());
     must(session.run());
+    for (const ProfileRow& row : session.profile()) is_in_tiles_ |= row.kernel == "half_tiles";
     const Tensor y = must(session.output(0));
     return {y.as<float>(), y.as<float>() + y.count()};
   }
@@ -173,7 +202,31 @@ class Product : test::Chance {
     }
   }
 
+  void check_exact(const std::vector<float>& got) {
+    ASSERT_EQ(static_cast<int64_t>(got.size()), m_ * n_);
+    for (int64_t row = 0; row < m_; ++row)
+      for (int64_t i = 0; i < n_; ++i) {
+        double exact = 0, size = 0;
+        for (int64_t j = 0; j < k_; ++j) {
+          const auto at = static_cast<size_t>(i * groups_ + j / group_);
+          const double scaled = level(i, j) * double{scales_[at]},
+                       offset = has_offsets_ ? double{offsets_[at]} : 0,
+                       x = double{x_[static_cast<size_t>(row * k_ + j)]};
+          exact += (scaled + offset) * x;
+          size += (std::abs(scaled) + std::abs(offset)) * std::abs(x);
+        }
+        const float y = got[static_cast<size_t>(row * n_ + i)];
+        // Subnormal numbers count as 0.
+        if (std::isfinite(exact))
+          ASSERT_NEAR(double{y}, exact, 2e-6 * size + 1e-33) << "row " << row << ", column " << i;
+        else
+          ASSERT_FALSE(std::isfinite(y)) << "row " << row << ", column " << i;
+      }
+  }
+
   Packing packing_ = Packing::bytes;
+  DType dtype_ = f32;
+  bool is_in_tiles_ = false;
   int64_t m_ = 0, n_ = 0, k_ = 0, group_ = 1, groups_ = 0;
   bool has_offsets_ = false, is_turned_ = false;
   std::vector<int8_t> levels_;
@@ -183,6 +236,18 @@ class Product : test::Chance {
 TEST(RoundedProducts, AreThoseOfTheRoundedInput) {
   test::emulate_instructions();
   test::for_cases(1500, [](uint64_t i) { Product(i).run(); });
+}
+
+TEST(RoundedProducts, OfHalvesAreThoseInF64) {
+  int64_t in_tiles = 0;
+  test::for_cases(250, [&](uint64_t i) {
+    Product each(i + 30000);
+    each.run_in_halves();
+    in_tiles += each.is_in_tiles();
+  });
+  if (kernels::tile_pair_table() != nullptr && test::case_count(250) >= 250) {
+    EXPECT_GT(in_tiles, 40);
+  }
 }
 
 // A session with Precision::i8 rounds only the inputs of products with quantized weights.
