@@ -123,7 +123,7 @@ Status attention_prepare(PrepareContext& c) {
 // Any sizes: one query at a time, one key at a time.
 void plain_run(const RunContext& c) noexcept {
   const AttentionState& s = c.state<AttentionState>();
-  for_float(c.out(0).dtype, [&]<class T>() {
+  for_attention(c, [&]<class T, class S>() {
     using W = Wide<T>;
     constexpr bool kDirect = std::is_same_v<T, W>;
     c.parallel_for(s.lead.count() * s.times, grain_of(s.keys * (s.dim + s.value_dim)),
@@ -133,8 +133,8 @@ void plain_run(const RunContext& c) noexcept {
                        const AttentionOffsets o = attention_offsets(s, row / s.times);
                        const AttentionMask<T> mask = attention_mask<T>(c, s, o.mask);
                        const T* q = c.in(0).as<T>() + o.q + t * s.q_time;
-                       const T* k = c.in(1).as<T>() + o.k;
-                       const T* v = c.in(2).as<T>() + o.v;
+                       const S* k = c.in(1).as<S>() + o.k;
+                       const S* v = c.in(2).as<S>() + o.v;
                        T* y = c.out(0).as<T>() + row * s.value_dim;
                        W* sum = nullptr;
                        if constexpr (kDirect)
@@ -264,10 +264,10 @@ struct BlockProducts {
   }
 };
 
-template <class T>
+template <class T, class S>
 void attend_block(const RunContext& c, const AttentionState& s, int64_t head, int64_t first,
                   float* memory) {
-  const Slot slot(s, !std::is_same_v<T, float>);
+  const Slot slot(s, !std::is_same_v<S, float>);
   const AttentionOffsets o = attention_offsets(s, head);
   const AttentionMask<T> mask = attention_mask<T>(c, s, o.mask);
   AttentionScores w = {.queries = std::min(s.query_block, s.times - first),
@@ -298,12 +298,12 @@ void attend_block(const RunContext& c, const AttentionState& s, int64_t head, in
     w.added = nullptr;
     const bool has_mask = c.has(3) || (s.causal && key + w.keys > first + 1);
     if (has_mask && !find_added(mask, first, key, memory + slot.added, w)) continue;
-    const Matrix k = as_floats(c.in(1).as<T>() + o.k + key * s.k_time, w.keys, s.dim, s.k_time,
+    const Matrix k = as_floats(c.in(1).as<S>() + o.k + key * s.k_time, w.keys, s.dim, s.k_time,
                                s.k_dim, memory + slot.wide);
     if (s.dim == 0) std::fill_n(w.scores, w.queries * kKeyBlock, 0.0f);  // no product writes them
     products.score(k);
     s.attend->weigh(w);
-    const Matrix v = as_floats(c.in(2).as<T>() + o.v + key * s.v_time, w.keys, s.value_dim,
+    const Matrix v = as_floats(c.in(2).as<S>() + o.v + key * s.v_time, w.keys, s.value_dim,
                                s.v_time, s.v_dim, memory + slot.wide);
     products.gather(v);
   }
@@ -331,7 +331,7 @@ Status blocks_prepare(PrepareContext& c) {
   const int64_t tiles = s.lead.count() * s.query_blocks;
   const int64_t each = s.query_block * s.keys * (s.dim + s.value_dim);
   s.lanes = tile_lanes(c, tiles * each > kLeastForThreads ? tiles : 1);
-  s.slot_bytes = Slot(s, c.out(0).dtype != f32).end * 4;
+  s.slot_bytes = Slot(s, c.in(1).dtype != f32).end * 4;
   c.set_workspace(tile_workspace(s.lanes, s.slot_bytes));
   c.make_state(std::move(s));
   return {};
@@ -339,31 +339,35 @@ Status blocks_prepare(PrepareContext& c) {
 
 void blocks_run(const RunContext& c) noexcept {
   const AttentionState& s = c.state<AttentionState>();
-  for_float(c.out(0).dtype, [&]<class T>() {
+  for_attention(c, [&]<class T, class S>() {
     if constexpr (!std::is_same_v<T, double>) {
       for_tiles(c, s.lead.count() * s.query_blocks, s.lanes, s.slot_bytes,
                 [&](int64_t index, float* slot) {
-                  attend_block<T>(c, s, index / s.query_blocks,
-                                  index % s.query_blocks * s.query_block, slot);
+                  attend_block<T, S>(c, s, index / s.query_blocks,
+                                     index % s.query_blocks * s.query_block, slot);
                 });
     }
   });
 }
 
-constexpr KernelDef kKernels[] = {
-    {.op = "attention",
-     .name = "blocks",
-     .accepts = blocks_accept,
-     .prepare = blocks_prepare,
-     .run = blocks_run,
-     .strided = kAllStrided},
-    {.op = "attention",
-     .name = "plain",
-     .prepare = attention_prepare,
-     .run = plain_run,
-     .strided = kAllStrided,
-     .is_fallback = true},
-};
+constexpr KernelDef blocks(std::string_view op) {
+  return {.op = op,
+          .name = "blocks",
+          .accepts = blocks_accept,
+          .prepare = blocks_prepare,
+          .run = blocks_run,
+          .strided = kAllStrided};
+}
+constexpr KernelDef plain(std::string_view op) {
+  return {.op = op,
+          .name = "plain",
+          .prepare = attention_prepare,
+          .run = plain_run,
+          .strided = kAllStrided,
+          .is_fallback = true};
+}
+constexpr KernelDef kKernels[] = {blocks("attention"), plain("attention"),
+                                  blocks("mixed_attention"), plain("mixed_attention")};
 
 }  // namespace
 

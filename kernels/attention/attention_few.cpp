@@ -5,9 +5,9 @@
 // depend on the number of threads (Dao et al. 2023, Flash-Decoding).
 #include <cmath>
 
+#include "kernels/attention/attention_few_simd.h"
 #include "kernels/attention/attention_rows.h"
 #include "kernels/ceil_div.h"
-#include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/tiles.h"
 #include "lib/table/rows.h"
 
@@ -19,7 +19,6 @@ constexpr int64_t kPartKeys = 4 * kKeyBlock;  // of one task
 
 struct FewQueries : AttentionShape {
   const AttentionTable* attend = &attention_table();
-  const GemvTable* products = &gemv_table();
   int64_t groups = 0;  // heads that share keys and values
   int64_t rows = 0;    // queries of a group: heads, times
   int64_t parts = 0;
@@ -36,44 +35,32 @@ struct FewQueries : AttentionShape {
   }
 };
 
-// Positions of the parts of a slot, in floats. `wide` holds data that is not f32 already.
+// Positions of the parts of a slot, in floats.
 struct FewSlot {
-  int64_t wide, scores, added, mixed, end;  // queries come first
-  FewSlot(const FewQueries& s, bool widens) {
-    wide = s.rows * s.dim;
-    scores = wide + (widens ? kKeyBlock * std::max(s.dim, s.value_dim) : 0);
+  int64_t scores, added, end;  // queries come first
+  explicit FewSlot(const FewQueries& s) {
+    scores = s.rows * padded_columns(s.dim);
     added = scores + s.rows * kKeyBlock;
-    mixed = added + s.times * kKeyBlock;
-    end = mixed + s.rows * s.value_dim;
+    end = added + s.times * kKeyBlock;
   }
 };
 
-// Prefetches rows of keys or values. One stream of reads, as of a block of rows, waits for memory
-// most of the time.
-template <class T>
-void expect_rows(const T* from, int64_t rows, int64_t row, int64_t columns) {
-  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
-  if (row == columns) {
-    columns *= rows;
-    rows = 1;
-  }
-  for (int64_t i = 0; i < rows; ++i, from += row)
-    for (int64_t j = 0; j < columns; j += kLine) __builtin_prefetch(from + j, 0, 2);
-}
-
-// Computes one part of the keys of one group.
-template <class T>
+// Computes one part of the keys of one group. Keys and values are rows of S.
+template <class T, class S>
 void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float* memory) {
-  const FewSlot slot(s, !std::is_same_v<T, float>);
+  const FewTable<S>& products = few_table<S>();
+  const FewSlot slot(s);
   const int64_t group = index / s.parts, head = group * s.heads_per_key_head;
   const AttentionOffsets o = attention_offsets(s, head);
-  float *const result = s.result(c, index), *const scores = memory + slot.scores,
-               *const mixed = memory + slot.mixed;
+  const S *const k = c.in(1).as<S>() + o.k, *const v = c.in(2).as<S>() + o.v;
+  float *const result = s.result(c, index), *const scores = memory + slot.scores;
+  std::fill_n(memory, slot.scores, 0.0f);
   for (int64_t h = 0; h < s.heads_per_key_head; ++h) {
     const T* q = c.in(0).as<T>() + attention_offsets(s, head + h).q;
     for (int64_t t = 0; t < s.times; ++t)
       for (int64_t e = 0; e < s.dim; ++e)
-        memory[(h * s.times + t) * s.dim + e] = load(q + t * s.q_time + e * s.q_dim);
+        memory[(h * s.times + t) * padded_columns(s.dim) + e] =
+            load(q + t * s.q_time + e * s.q_dim);
   }
   std::fill_n(result, s.top_at(), 0.0f);
   std::fill_n(result + s.top_at(), s.rows, -HUGE_VALF);
@@ -83,12 +70,8 @@ void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float*
   const int64_t all = s.causal ? std::min(s.keys, s.times) : s.keys;
   const int64_t end = std::min(all, begin + kPartKeys);
   for (int64_t key = begin; key < end; key += kKeyBlock) {
-    const int64_t keys = std::min(kKeyBlock, end - key),
-                  next = std::min(kKeyBlock, end - key - keys);
-    expect_rows(c.in(2).as<T>() + o.v + key * s.v_time, keys, s.v_time, s.value_dim);
-    const Matrix k = as_floats(c.in(1).as<T>() + o.k + key * s.k_time, keys, s.dim, s.k_time, 1,
-                               memory + slot.wide);
-    s.products->dots(s.rows, keys, s.dim, memory, s.dim, k.data, k.row, scores, kKeyBlock);
+    const int64_t keys = std::min(kKeyBlock, end - key);
+    products.score(s.rows, keys, s.dim, memory, k + key * s.k_time, s.k_time, scores);
     AttentionScores w = {.queries = s.times,
                          .keys = keys,
                          .scale = static_cast<float>(s.scale),
@@ -108,14 +91,7 @@ void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float*
       else
         std::fill_n(w.scores, s.times * kKeyBlock, 0.0f);
     }
-    expect_rows(c.in(1).as<T>() + o.k + (key + keys) * s.k_time, next, s.k_time, s.dim);
-    const Matrix v = as_floats(c.in(2).as<T>() + o.v + key * s.v_time, keys, s.value_dim, s.v_time,
-                               1, memory + slot.wide);
-    s.products->combine(s.rows, s.value_dim, keys, scores, kKeyBlock, 1, v.data, v.row, mixed,
-                        s.value_dim);
-    for (int64_t row = 0; row < s.rows; ++row)
-      for (int64_t e = 0; e < s.value_dim; ++e)
-        result[row * s.padded_value_dim() + e] += mixed[row * s.value_dim + e];
+    products.gather(s.rows, keys, s.value_dim, scores, v + key * s.v_time, s.v_time, result);
   }
 }
 
@@ -153,7 +129,7 @@ Status few_prepare(PrepareContext& c) {
   const int64_t tasks = s.groups * s.parts;
   const int64_t each = s.rows * std::min(s.keys, kPartKeys) * (s.dim + s.value_dim);
   s.lanes = tile_lanes(c, tasks * each > kLeastForThreads ? tasks : 1);
-  s.slot_bytes = FewSlot(s, c.out(0).dtype != f32).end * 4;
+  s.slot_bytes = FewSlot(s).end * 4;
   s.results_at = slot_step(tile_workspace(s.lanes, s.slot_bytes));
   c.set_workspace(s.results_at + tasks * s.result_size() * 4);
   c.make_state(std::move(s));
@@ -162,10 +138,10 @@ Status few_prepare(PrepareContext& c) {
 
 void few_run(const RunContext& c) noexcept {
   const FewQueries& s = c.state<FewQueries>();
-  for_float(c.out(0).dtype, [&]<class T>() {
+  for_attention(c, [&]<class T, class S>() {
     if constexpr (!std::is_same_v<T, double>) {
       for_tiles(c, s.groups * s.parts, s.lanes, s.slot_bytes,
-                [&](int64_t index, float* slot) { attend_part<T>(c, s, index, slot); });
+                [&](int64_t index, float* slot) { attend_part<T, S>(c, s, index, slot); });
       c.parallel_for(
           s.groups * s.rows, grain_of(s.parts * s.value_dim), [&](int64_t begin, int64_t end) {
             for (int64_t i = begin; i < end; ++i)
@@ -175,14 +151,15 @@ void few_run(const RunContext& c) noexcept {
   });
 }
 
-constexpr KernelDef kKernels[] = {
-    {.op = "attention",
-     .name = "few_queries",
-     .accepts = few_accept,
-     .prepare = few_prepare,
-     .run = few_run,
-     .strided = kAllStrided},
-};
+constexpr KernelDef few_queries(std::string_view op) {
+  return {.op = op,
+          .name = "few_queries",
+          .accepts = few_accept,
+          .prepare = few_prepare,
+          .run = few_run,
+          .strided = kAllStrided};
+}
+constexpr KernelDef kKernels[] = {few_queries("attention"), few_queries("mixed_attention")};
 
 }  // namespace
 

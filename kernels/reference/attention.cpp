@@ -106,7 +106,9 @@ void attention_grad(const Call& c) {
   }
 }
 
-constexpr Row kRows[] = {{"attention", attention_run}, {"attention_grad", attention_grad}};
+constexpr Row kRows[] = {{"attention", attention_run},
+                         {"mixed_attention", attention_run},
+                         {"attention_grad", attention_grad}};
 
 }  // namespace
 

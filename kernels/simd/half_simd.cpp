@@ -10,7 +10,7 @@
 #include "kernels/simd/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/simd/rows-inl.h"
+#include "kernels/simd/halves-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -31,26 +31,11 @@ HWY_INLINE void by_vectors(int64_t count, const From* from, To* to, const Step& 
   std::copy_n(converted, count, to);
 }
 
-void widen_f16(int64_t count, const Half* from, float* to) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3  // others have no instruction for it
-  by_vectors(count, from, to, [](const Half* x, float* y) HWY_ATTR {
+template <class T>
+void widen(int64_t count, const T* from, float* to) {
+  by_vectors(count, from, to, [](const T* x, float* y) HWY_ATTR {
     const D d;
-    const hn::Rebind<hwy::float16_t, D> narrow;
-    hn::StoreU(hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(x))), d,
-               y);
-  });
-#else
-  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
-#endif
-}
-
-void widen_bf16(int64_t count, const BFloat16* from, float* to) {
-  by_vectors(count, from, to, [](const BFloat16* x, float* y) HWY_ATTR {
-    const D d;
-    const hn::RebindToUnsigned<D> bits;
-    const hn::Rebind<uint16_t, D> narrow;
-    const auto half = hn::LoadU(narrow, reinterpret_cast<const uint16_t*>(x));
-    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, half))), d, y);
+    hn::StoreU(load_floats(d, x), d, y);
   });
 }
 
@@ -130,8 +115,8 @@ void round_bf16(int64_t count, const float* from, float* to) {
   });
 }
 
-constexpr HalfTable kTable = {widen_f16,   widen_bf16, narrow_f16,
-                              narrow_bf16, round_f16,  round_bf16};
+constexpr HalfTable kTable = {widen<Half>, widen<BFloat16>, narrow_f16,
+                              narrow_bf16, round_f16,       round_bf16};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

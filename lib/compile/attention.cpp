@@ -199,10 +199,30 @@ constexpr Rule kRules[] = {
      scale_scores},
 };
 
+// Keys and values are read in 16 bits.
+Value read_halves(const Match& m) {
+  const Value k = m.value("k"), v = m.value("v");
+  if (k.dtype() != v.dtype() || (k.dtype() != f16 && k.dtype() != bf16)) return Value();
+  const AttrReader attrs = m.attrs("a");
+  return m.graph().call("mixed_attention", {m.value("q"), k, v, m.value("mask")},
+                        {{"scale", attrs.raw("scale")}, {"causal", attrs.flag("causal")}});
+}
+
+constexpr Rule kMixedRules[] = {
+    {"kk: cast(k)\n"
+     "vv: cast(v)\n"
+     "y: attention[a](q, kk, vv, mask) | attention[a](q, kk, vv)",
+     read_halves},
+};
+
 }  // namespace
 
 Status find_attention(Graph& graph, const CompileContext& context) {
   return apply_rules(graph, context, kRules);
+}
+
+Status mix_attention(Graph& graph, const CompileContext& context) {
+  return apply_rules(graph, context, kMixedRules);
 }
 
 }  // namespace hg

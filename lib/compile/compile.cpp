@@ -34,6 +34,7 @@ constexpr Pass kAllPasses[] = {
     {.name = "gathers", .run = reduce_selected_rows, .makes = "index_select_reduce"},
     {.name = "vectors", .run = drop_vectors, .makes = "svdvals", .or_makes = "eigvalsh"},
     {.name = "attention", .run = find_attention, .makes = "attention"},
+    {.name = "mixed_attention", .run = mix_attention, .makes = "mixed_attention"},
     {"batch_norm", fold_batch_norm},
     {"epilogue", fuse_epilogues},
     {"expand_for_device", expand_for_device, true},

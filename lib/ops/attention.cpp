@@ -15,11 +15,8 @@ using namespace term;
 
 // q: [batch..., heads, time, dim], k: [batch..., kv_heads, keys, dim], v: [batch..., kv_heads,
 // keys, value_dim]. batch and heads may be missing. heads is a multiple of kv_heads.
-Status attention_infer(InferContext& c) {
+Status infer_sizes(InferContext& c) {
   const TensorType &q = c.in(0), &k = c.in(1), &v = c.in(2);
-  if (!is_float(q.dtype)) return c.fail("q must be a float tensor, but is ", q.dtype);
-  if (k.dtype != q.dtype || v.dtype != q.dtype)
-    return c.fail("q is ", q.dtype, ", k is ", k.dtype, ", v is ", v.dtype);
   const size_t rank = q.shape.size();
   if (rank < 2 || k.shape.size() != rank || v.shape.size() != rank)
     return c.fail("q, k and v must have the same rank of at least 2: q is ", q.shape, ", k is ",
@@ -60,6 +57,21 @@ Status attention_infer(InferContext& c) {
   c.out(0).shape.assign(q.shape.begin(), q.shape.end() - 1);
   c.out(0).shape.push_back(v.shape[rank - 1]);
   return {};
+}
+
+Status attention_infer(InferContext& c) {
+  const DType q = c.in(0).dtype, k = c.in(1).dtype, v = c.in(2).dtype;
+  if (!is_float(q)) return c.fail("q must be a float tensor, but is ", q);
+  if (k != q || v != q) return c.fail("q is ", q, ", k is ", k, ", v is ", v);
+  return infer_sizes(c);
+}
+
+Status mixed_attention_infer(InferContext& c) {
+  const DType q = c.in(0).dtype, k = c.in(1).dtype, v = c.in(2).dtype;
+  if (q != f32 || k != v || (k != f16 && k != bf16))
+    return c.fail("q is ", q, ", k is ", k, ", v is ", v,
+                  "; q must be f32, the others f16 or bf16");
+  return infer_sizes(c);
 }
 
 // Repeats kv_heads to the number of heads: [.., h, ..] -> [.., h, heads / h, ..]
@@ -163,6 +175,14 @@ Status attention_grad_expand(ExpandContext& c) {
   return {};
 }
 
+Status mixed_attention_expand(ExpandContext& c) {
+  c.set_out(
+      0, c.graph().call("attention",
+                        {c.in(0), cast(c.in(1), f32), cast(c.in(2), f32), input_or_none(c, 3)},
+                        {{"scale", c.attrs().raw("scale")}, {"causal", c.attrs().flag("causal")}}));
+  return {};
+}
+
 double attention_flops(std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
   const Sizes &q = in[0], &k = in[1], &v = in[2];
   const double rows = q.back() > 0 ? static_cast<double>(q.count() / q.back()) : 0;
@@ -191,6 +211,13 @@ constexpr OpDef kOps[] = {
      .infer = attention_infer,
      .grad = attention_grad,
      .expand = attention_expand,
+     .flops = attention_flops},
+    // Attention in f32 whose keys and values are kept in f16 or bf16.
+    {.signature =
+         "mixed_attention(q, k, v, mask?, scale: float? = none, causal: bool = false) -> y",
+     .infer = mixed_attention_infer,
+     .expand = mixed_attention_expand,
+     .traits = kInternal,
      .flops = attention_flops},
     {.signature = "attention_grad(q, k, v, mask?, dy, scale: float? = none, causal: bool = false) "
                   "-> dq, dk, dv",

@@ -294,6 +294,21 @@ TEST(Patterns, GiveRepeatedHeadsToAttention) {
             std::string::npos);
 }
 
+TEST(Patterns, GiveKeysAndValuesOf16BitsToAttention) {
+  const auto text = [](DType keys, DType values) {
+    Graph g;
+    const Value q = g.input("q", f32, {1, 4, 1, 8});
+    const Value k = g.input("k", keys, {1, 2, "n", 8}), v = g.input("v", values, {1, 2, "n", 8});
+    g.output("y", g.call("attention", {q, cast(k, f32), cast(v, f32)}, {{"causal", true}}));
+    return compiled(std::move(g));
+  };
+  EXPECT_NE(text(f16, f16).find("mixed_attention(q, k, v, none, causal=true)"), std::string::npos)
+      << text(f16, f16);
+  EXPECT_NE(text(bf16, bf16).find("mixed_attention("), std::string::npos) << text(bf16, bf16);
+  EXPECT_EQ(text(f16, bf16).find("mixed_attention("), std::string::npos) << text(f16, bf16);
+  EXPECT_EQ(text(i8, i8).find("mixed_attention("), std::string::npos) << text(i8, i8);
+}
+
 // Two attentions that read a mask [3, 3] of queries and keys, which repeats for each image.
 std::string masked_twice(Dim time, bool hides) {
   Graph g;

@@ -62,5 +62,58 @@ TEST(Attention, MasksThatHideOrShowWholeBlocks) {
   }
 }
 
+// All dims, and numbers of queries and keys, that the loops divide into vectors and blocks. Keys
+// and values are in f32, or in 16 bits as a past may be.
+TEST(Attention, FewQueriesOfAnySizes) {
+  std::mt19937 random(4);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % uint64_t(n)); };
+  for (int i = 0; i < 120; ++i) {
+    const DType stored = i % 3 == 0 ? f32 : i % 3 == 1 ? f16 : bf16;
+    const int64_t shared = 1 + below(4), key_heads = 1 + below(2), times = 1 + below(8 / shared);
+    const int64_t dim = 1 + below(140), value_dim = 1 + below(140), keys = 1 + below(1200);
+    const int64_t heads = shared * key_heads;
+    SCOPED_TRACE(str_cat("case ", i, ": ", stored, ", heads ", heads, " of ", key_heads, ", times ",
+                         times, ", keys ", keys, ", dims ", dim, " and ", value_dim));
+    Graph g;
+    const Value q = g.input("q", f32, {1, heads, times, dim}),
+                k = g.input("k", stored, {1, key_heads, keys, dim}),
+                v = g.input("v", stored, {1, key_heads, keys, value_dim});
+    g.output("y", g.call("attention", {q, cast(k, f32), cast(v, f32)}));
+    const Model model = must(Model::from_graph(std::move(g)));
+    const auto draw = [&](DType dtype, const Sizes& shape) {
+      TensorData data = must(TensorData::allocate(dtype, shape));
+      for (int64_t at = 0; at < shape.count(); ++at) {
+        const float x = static_cast<float>(below(2000)) * 1e-3f - 1;
+        if (dtype == f32) data.tensor.as<float>()[at] = x;
+        if (dtype == f16) data.tensor.as<Half>()[at] = Half(x);
+        if (dtype == bf16) data.tensor.as<BFloat16>()[at] = BFloat16(x);
+      }
+      return data;
+    };
+    const TensorData qs = draw(f32, {1, heads, times, dim}),
+                     ks = draw(stored, {1, key_heads, keys, dim}),
+                     vs = draw(stored, {1, key_heads, keys, value_dim});
+    const auto answer = [&](SessionOptions options) {
+      Session session = must(Session::create(model, std::move(options)));
+      must(session.set_input("q", qs.tensor));
+      must(session.set_input("k", ks.tensor));
+      must(session.set_input("v", vs.tensor));
+      must(session.run());
+      const Tensor y = must(session.output("y"));
+      return std::vector<float>(y.as<float>(), y.as<float>() + y.count());
+    };
+    const std::vector<float> want =
+        answer({.disabled_passes = {"mixed_attention"}, .kernels = {"attention=plain"}});
+    const std::vector<float> got = answer({.threads = 1}), threaded = answer({.threads = 3}),
+                             blocks = answer(
+                                 {.kernels = {"attention=blocks", "mixed_attention=blocks"}});
+    EXPECT_EQ(got, threaded);
+    for (size_t at = 0; at < want.size(); ++at) {
+      ASSERT_NEAR(got[at], want[at], 3e-6) << at;
+      ASSERT_NEAR(blocks[at], want[at], 3e-6) << at;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hg

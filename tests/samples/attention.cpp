@@ -41,8 +41,17 @@ std::vector<Sample> attention() {
   all.push_back({.op = "attention",
                  .inputs = {{.shape = {3, 200}}, {.shape = {5, 200}}, {.shape = {5, 150}}},
                  .gradient = false});
-  // The same for the gradient, of a dy that is as large as y.
   const size_t count = all.size();
+  // The same with keys and values in 16 bits.
+  for (size_t i = 0; i < count; ++i) {
+    Sample sample = all[i];
+    sample.op = "mixed_attention";
+    sample.inputs[1].dtype = sample.inputs[2].dtype = i % 2 == 0 ? f16 : bf16;
+    sample.gradient = false;
+    sample.floats = {f32};
+    all.push_back(std::move(sample));
+  }
+  // The same for the gradient, of a dy that is as large as y.
   for (size_t i = 0; i < count; ++i) {
     Sample sample = all[i];
     sample.op = "attention_grad";
