@@ -19,6 +19,9 @@ void* allocate_aligned(uint64_t bytes);
 // The same on large pages if the system has them. They cause fewer page faults and TLB misses.
 void* allocate_on_large_pages(uint64_t bytes);
 void free_aligned(void* memory);
+// Moves memory that is in use to large pages, which the system then also uses for the rest of it
+// when first written. A hint: it may do nothing.
+void move_to_large_pages(void* begin, uint64_t bytes);
 // As allocate_aligned(), for free_block(): as fast as malloc, for blocks that live for one call.
 void* allocate_block(uint64_t bytes);
 void free_block(void* memory);

@@ -12,6 +12,26 @@
 #endif
 
 namespace hg {
+#ifdef __linux__
+namespace {
+
+constexpr uintptr_t kLargePage = uintptr_t{2} << 20;
+
+struct PageRange {
+  void* first;
+  size_t bytes;
+};
+// The pages that are completely inside a range.
+PageRange whole_pages(const void* begin, uint64_t bytes, uintptr_t page) {
+  const auto at = reinterpret_cast<uintptr_t>(begin);
+  const uintptr_t first = (at + page - 1) / page * page;
+  const uintptr_t last = (at + static_cast<uintptr_t>(bytes)) / page * page;
+  return {reinterpret_cast<void*>(first), first < last ? last - first : 0};
+}
+
+}  // namespace
+#endif
+
 void* allocate_aligned(uint64_t bytes) {
   if (kChecksViews) return allocate_checked(bytes);
   if (!is_addressable(bytes)) return nullptr;
@@ -20,16 +40,27 @@ void* allocate_aligned(uint64_t bytes) {
 
 void* allocate_on_large_pages(uint64_t bytes) {
 #ifdef __linux__
-  constexpr size_t kPage = size_t{2} << 20;
-  if (!kChecksViews && bytes >= kPage && is_addressable(bytes)) {
+  if (!kChecksViews && bytes >= kLargePage && is_addressable(bytes)) {
     const auto size = static_cast<size_t>(bytes);
     void* data = nullptr;
-    if (posix_memalign(&data, kPage, size) != 0) return nullptr;
-    madvise(data, size / kPage * kPage, MADV_HUGEPAGE);
+    if (posix_memalign(&data, kLargePage, size) != 0) return nullptr;
+    madvise(data, size / kLargePage * kLargePage, MADV_HUGEPAGE);
     return data;
   }
 #endif
   return allocate_aligned(bytes);
+}
+
+void move_to_large_pages(void* begin, uint64_t bytes) {
+#ifdef __linux__
+  const auto [first, size] = whole_pages(begin, bytes, kLargePage);
+  if (kChecksViews || size == 0 || madvise(first, size, MADV_HUGEPAGE) != 0) return;
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE of Linux 6.1, which older headers lack
+  madvise(first, size, kCollapse);
+#else
+  (void)begin;
+  (void)bytes;
+#endif
 }
 
 void free_aligned(void* memory) {
@@ -40,10 +71,8 @@ void free_aligned(void* memory) {
 void release_file_pages(const void* begin, uint64_t bytes) {
 #ifdef __linux__
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto at = reinterpret_cast<uintptr_t>(begin);
-  const uintptr_t first = (at + page - 1) / page * page;
-  const uintptr_t last = (at + static_cast<uintptr_t>(bytes)) / page * page;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  const auto [first, size] = whole_pages(begin, bytes, page);
+  if (size > 0) madvise(first, size, MADV_DONTNEED);
 #else
   (void)begin;
   (void)bytes;

@@ -18,6 +18,8 @@ void free_aligned(void* memory) {
   _aligned_free(memory);
 }
 
+void move_to_large_pages(void*, uint64_t) {}
+
 void release_file_pages(const void*, uint64_t) {}
 
 void trim_heap() {}

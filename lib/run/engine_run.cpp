@@ -66,6 +66,7 @@ Status Engine::begin_run() {
   if (inputs_.has_new_shapes() || sizes_.has_new_outer() || parts_.empty())
     HG_TRY(plan_for_inputs());
   HG_TRY(states_.check_past(graph_, bindings()));
+  states_.will_grow(bindings());
   fetched_.clear();
   parts_.resize(1);
   outputs_.begin();

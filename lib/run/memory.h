@@ -40,6 +40,10 @@ class Memory64 {
   bool allocate_zeroed(const Allocator& allocator, int64_t bytes) {
     return take(allocator, bytes, true);
   }
+  // A hint. Memory of a host's allocator stays where it is.
+  void move_to_large_pages() {
+    if (allocator_.allocate == nullptr) hg::move_to_large_pages(data_, bytes_);
+  }
   void* data() const { return data_; }
   int64_t bytes() const { return static_cast<int64_t>(bytes_); }
 

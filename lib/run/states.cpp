@@ -6,6 +6,7 @@
 #include "lib/graph/past_names.h"
 #include "lib/graph/rewrite.h"
 #include "lib/graph/same_bits.h"
+#include "lib/platform/checked_memory.h"
 #include "lib/run/compiled.h"
 
 namespace hg {
@@ -13,18 +14,19 @@ namespace hg {
 Status States::prepare(Graph& graph, const Allocator& allocator, const SharedStates* shared) {
   std::vector<State>& states = GraphAccess::body(graph).states;
   changes_ = changed_states(graph);
-  own_.resize(states.size());
   data_.resize(states.size());
   is_shared_.resize(states.size());
+  owns_.resize(states.size());
   own_written_.resize(states.size());
   written_.resize(states.size());
   for (size_t i = 0; i < states.size(); ++i)
     if (!is_shared_[i]) written_[i] = &own_written_[i];
   ConstTensor zeros;  // the last initial value that was found to be zeros; states may share one
+  std::vector<size_t> zeroed;
   for (size_t i = 0; i < states.size(); ++i) {
     const Tensor tensor = states[i].data.tensor;
     data_[i] = tensor.data;
-    if (!changes_[i] || own_[i].data() != nullptr || is_shared_[i]) continue;
+    if (!changes_[i] || owns_[i] || is_shared_[i]) continue;
     bool is_zero = false;
     if (shared != nullptr) {
       HG_TRY_ASSIGN(const SharedStates::Shared* const found, shared->find(states[i].name));
@@ -39,19 +41,55 @@ Status States::prepare(Graph& graph, const Allocator& allocator, const SharedSta
       const bool is_known = tensor.data == zeros.data && tensor.bytes() <= zeros.bytes();
       is_zero = is_known || has_only_zero_bytes(tensor);
       if (is_zero && !is_known) zeros = tensor;
-      if (!(is_zero ? own_[i].allocate_zeroed(allocator, tensor.bytes())
-                    : own_[i].allocate(allocator, tensor.bytes())))
+      owns_[i] = true;
+      if (is_zero) {
+        zeroed.push_back(i);
+        own_written_[i] = 0;
+        continue;
+      }
+      Memory64& own = own_.emplace_back();
+      if (!own.allocate(allocator, tensor.bytes()))
         return out_of_memory("no memory for the ", tensor.bytes(), " bytes of '", states[i].name,
                              "'");
-      data_[i] = own_[i].data();
+      data_[i] = own.data();
     }
-    const Tensor own = view(data_[i], tensor.dtype, tensor.shape);
-    if (shared == nullptr && !is_zero) copy_elements(tensor, own);
-    if (shared == nullptr) own_written_[i] = is_zero ? 0 : kAllWritten;
-    release_pages(graph, states[i].data);
-    // Does not keep the initial bytes alive for this session.
-    const auto lent = [](void*) {};
-    states[i].data = {own, std::shared_ptr<void>(own.data, lent)};
+    if (shared == nullptr) copy_elements(tensor, view(data_[i], tensor.dtype, tensor.shape));
+    if (shared == nullptr) own_written_[i] = kAllWritten;
+    keep(graph, i);
+  }
+  return allocate_zeroed(graph, allocator, zeroed);
+}
+
+// Makes the engine's memory the graph's data, which does not keep the initial bytes alive.
+void States::keep(Graph& graph, size_t index) {
+  State& state = GraphAccess::body(graph).states[index];
+  release_pages(graph, state.data);
+  const Tensor own = view(data_[index], state.data.tensor.dtype, state.data.tensor.shape);
+  const auto lent = [](void*) {};
+  state.data = {own, std::shared_ptr<void>(own.data, lent)};
+}
+
+// In one block, for large pages. In builds that check views, in blocks of their own.
+Status States::allocate_zeroed(Graph& graph, const Allocator& allocator,
+                               const std::vector<size_t>& indices) {
+  const auto bytes_of = [&](size_t index) {
+    return (graph.states()[index].data.tensor.bytes() + 63) / 64 * 64;
+  };
+  for (size_t i = 0; i < indices.size();) {
+    int64_t bytes = 0;
+    size_t end = i;
+    do bytes += bytes_of(indices[end++]);
+    while (end < indices.size() && !kChecksViews);
+    Memory64& own = own_.emplace_back();
+    if (!own.allocate_zeroed(allocator, bytes))
+      return out_of_memory("no memory for the ", bytes, " bytes of '",
+                           graph.states()[indices[i]].name, "'",
+                           end > i + 1 ? str_cat(" and ", end - i - 1, " other states") : "");
+    auto* at = static_cast<char*>(own.data());
+    for (; i < end; at += bytes_of(indices[i++])) {
+      data_[indices[i]] = at;
+      keep(graph, indices[i]);
+    }
   }
   return {};
 }
@@ -85,8 +123,9 @@ void States::find_growing(const Graph& source) {
       const auto known = std::find_if(growing_.begin(), growing_.end(), [&](const Growing& each) {
         return each.past == past && each.all == guard.left;
       });
-      Growing& growing =
-          known != growing_.end() ? *known : growing_.emplace_back(Growing{past, guard.left, {}});
+      Growing& growing = known != growing_.end()
+                             ? *known
+                             : growing_.emplace_back(Growing{past, guard.left, guard.right, {}});
       growing.states.push_back(static_cast<size_t>(source.value_info(target).state));
     }
   }
@@ -100,6 +139,16 @@ Status States::check_past(const Graph& graph, const Bindings& sizes) const {
                " positions, but '", graph.states()[i].name, "' holds ", *written_[i]);
   }
   return {};
+}
+
+void States::will_grow(const Bindings& sizes) {
+  if (has_large_pages_) return;
+  for (const Growing& growing : growing_) {
+    const Result<int64_t> all = growing.all.evaluate(sizes), most = growing.most.evaluate(sizes);
+    has_large_pages_ = has_large_pages_ || (all.ok() && most.ok() && *all >= *most / 2);
+  }
+  if (!has_large_pages_) return;
+  for (Memory64& own : own_) own.move_to_large_pages();
 }
 
 void States::grew(const Bindings& sizes) {

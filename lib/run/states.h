@@ -36,6 +36,9 @@ class States {
   // Fails if a run would read positions that no run has written: the host gave a past that is
   // longer than what the states hold.
   Status check_past(const Graph& graph, const Bindings& sizes) const;
+  // Call it before a run. Once the states that grow are half full, they move to large pages, where
+  // a decoder reads its past faster.
+  void will_grow(const Bindings& sizes);
   // Call it after a run, which added positions to the states that grow.
   void grew(const Bindings& sizes);
   // The host may write a state: all of its positions count as written.
@@ -47,16 +50,21 @@ class States {
   }
 
  private:
-  // States whose first `past` positions a run reads, and which hold `all` after it.
+  void keep(Graph& graph, size_t index);
+  Status allocate_zeroed(Graph& graph, const Allocator& allocator,
+                         const std::vector<size_t>& indices);
+
+  // States whose first `past` positions a run reads, and which hold `all` of `most` after it.
   struct Growing {
-    Dim past, all;
+    Dim past, all, most;
     std::vector<size_t> states;
   };
   std::vector<Growing> growing_;
   std::vector<bool> changes_;
   std::vector<void*> data_;
-  std::vector<bool> is_shared_;
-  std::vector<Memory64> own_;
+  std::vector<bool> is_shared_, owns_;
+  std::vector<Memory64> own_;  // of one state that owns its memory, or of several
+  bool has_large_pages_ = false;
   std::vector<int64_t> own_written_;
   std::vector<int64_t*> written_;  // per state: its own, or that of the shared state
 };
