@@ -34,8 +34,9 @@ def part_of(torch, model, inputs, forward):
             self.context = nullcontext
 
         def forward(self, given):
-            with self.context():
-                return forward(given)
+            with self.context() as context:
+                outputs = forward(given)
+            return context.checked(outputs) if hasattr(context, "checked") else outputs
 
     part = Part().eval()
     part.inputs = inputs
@@ -201,6 +202,18 @@ def _continued(torch, model, ids, times):
         logits.append(result.logits)
         cache = {name: getattr(result, name)}
     return torch.cat(logits, 1)
+
+
+def fault_of(torch, model):
+    """What forward lacks that language models have: it takes ids alone, and returns logits for each. Or empty."""
+    ids = torch.ones(2, 5, dtype=torch.long)
+    given = {"decoder_input_ids": ids} if getattr(model.config, "is_encoder_decoder", False) else {}
+    try:
+        with torch.no_grad():
+            shape = model(input_ids=ids, **given, **without_cache(model), return_dict=True).logits.shape
+    except Exception as error:  # a module may fail in any way
+        return f"its forward does not take ids alone, one per position ({one_line(error)})"
+    return "" if shape[:2] == ids.shape else f"its logits have the shape {list(shape)} for ids [2, 5]; models with one id per position are supported"
 
 
 def without_cache(model):

@@ -1,6 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Masks of decoders in which tokens of a prompt see later ones: those of an image, or all."""
 
+from contextlib import ExitStack
+from unittest import mock
+
+
+def broadcast_masks(torch):
+    """A context in which transformers makes masks by broadcasting, not by vmap, which torch.export cannot write."""
+
+    def expanded(function):
+        def mask(*places):
+            made = function(*(each.view([-1 if d == i else 1 for d in range(4)]) for i, each in enumerate(places)))
+            return made.expand([each.shape[0] for each in places])
+
+        return mask
+
+    stack = ExitStack()
+    stack.enter_context(mock.patch("torch._dynamo._trace_wrapped_higher_order_op.mod_index", torch.ops.aten.index))
+    stack.enter_context(mock.patch("transformers.masking_utils._vmap_expansion_sdpa", expanded))
+    return stack
+
 
 def seen_keys(torch, mask, is_image, is_prompt, is_prefix):
     """(whether each token sees each key [batch, time, past + time], how far the key is behind). A prompt's tokens see each other with

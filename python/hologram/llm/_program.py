@@ -11,13 +11,15 @@ from unittest import mock
 
 from .._errors import UnsupportedError, one_line
 from ._expert_loops import every_expert, kept_types
+from ._masks import broadcast_masks
+from ._value_branches import as_in_example
 
 
 def export(torch, part, max_context=None):
     """(a program, options for hg-convert, pairs of sizes that the program assumes to differ)."""
     auto = torch.export.Dim
     args = ({each.name: each.example for each in part.inputs},)
-    kinds = {"past + time": auto.AUTO, "past + 1": auto.AUTO}
+    kinds = {"past + time": auto.AUTO, "past + 1": auto.AUTO, "samples": auto.AUTO}
     shapes = ({each.name: {d: kinds.get(size, auto.DYNAMIC) for d, size in each.sizes.items()} for each in part.inputs},)
     try:
         program = _exported(torch, part, args, shapes)
@@ -52,17 +54,25 @@ def _exported(torch, part, args, shapes):
         return torch.export.export(part, args, dynamic_shapes=shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=True)
 
     # all() is the same, and hg-convert reads it.
-    with kept_types(torch), mock.patch.object(torch.Tensor, "_is_all_true", torch.Tensor.all):
+    with kept_types(torch), broadcast_masks(torch), mock.patch.object(torch.Tensor, "_is_all_true", torch.Tensor.all):
         try:
             return once()
         except Exception as error:
-            is_fixed = "inferred a static shape" in str(error)
-            if not is_fixed and not any(text in str(error) for text in _DEPENDS):
+            is_fixed, depends = "inferred a static shape" in str(error), any(text in str(error) for text in _DEPENDS)
+            if not is_fixed and not depends:
                 raise
-        if not is_fixed:
-            part.context = partial(every_expert, torch)  # for a loop over the experts that tokens chose
-        with _open_integers(torch, part) if is_fixed else nullcontext():
+        if is_fixed:
+            with _open_integers(torch, part):
+                return once()
+        part.context = partial(every_expert, torch)  # for a loop over the experts that tokens chose
+        try:
             return once()
+        except Exception as error:
+            if not any(text in str(error) for text in _DEPENDS):
+                raise
+        part.context = nullcontext
+        part.context = as_in_example(torch, part, args)
+        return once()
 
 
 @contextmanager
