@@ -7,7 +7,7 @@ from .._errors import UnsupportedError, one_line
 from ._decoder import BATCH, PAST, TIME, Input, cache_argument, part_of, past_inputs, without_cache
 from ._past import Past, given_layer
 
-_SOURCE, _FRAMES, _SAMPLES = 13, 97, 4001  # of the encoder's example: tokens, frames of a spectrogram, samples of a sound
+_SOURCE, _FRAMES, _SAMPLES = 13, 97, (4001, 8000)  # of the encoder's example: tokens, frames of a spectrogram, samples of a sound
 
 
 def is_encoder_decoder(model):
@@ -195,8 +195,9 @@ def _tensors_of(cache, prefix=""):
 
 def _source_of(torch, model):
     """The input of the encoder."""
-    name = model.main_input_name
-    name = getattr(model.get_encoder(), "main_input_name", name) if name == "input_ids" else name
+    encoder, name = model.get_encoder(), model.main_input_name
+    if name == "input_ids" or name not in inspect.signature(encoder.forward).parameters:
+        name = getattr(encoder, "main_input_name", name)
     if name == "input_ids":
         return Input(name, torch.ones(BATCH, _SOURCE, dtype=torch.long), {0: "batch", 1: "source"})
     reason = "its configuration tells no shape of them"
@@ -204,7 +205,7 @@ def _source_of(torch, model):
         example = torch.randn(BATCH, *shape, generator=torch.Generator().manual_seed(0))
         try:
             with torch.no_grad():
-                model.get_encoder()(**{name: example})
+                encoder(**{name: example})
             return Input(name, example, {0: "batch", **sizes})
         except Exception as error:  # a module may fail in any way
             reason = one_line(error)
@@ -227,6 +228,7 @@ def _shapes_of(torch, model, name):
         yield (_FRAMES, bands), {1: "frames"}
         yield (bands, _FRAMES), {2: "frames"}
     elif name == "input_values":
-        yield (_SAMPLES,), {1: "samples"}
+        for samples in _SAMPLES:  # some modules read only whole frames
+            yield (samples,), {1: "samples"}
     elif name == "pixel_values" and (size := found("image_size")) is not None:
         yield (found("num_channels") or 3, *(size if isinstance(size, (list, tuple)) else (size, size))), {}
