@@ -5,6 +5,7 @@ import copy
 import json
 import os
 import subprocess
+import unittest.mock
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import hologram as hg  # noqa: E402
 from hologram.__main__ import main  # noqa: E402
 from hologram.llm._check import Runner  # noqa: E402
 from hologram.llm._expert_loops import every_expert  # noqa: E402
+from hologram.llm._masks import broadcast_masks  # noqa: E402
 from nets import spread_weights  # noqa: E402
 
 WORDS = 97
@@ -232,6 +234,67 @@ def test_only_sums_over_experts_are_captured(adds):
         else:
             with pytest.raises(hg.UnsupportedError, match="its experts use the tokens that chose them in __setitem__"):
                 routed(x, chosen)
+
+
+class Branching(transformers.Qwen2ForCausalLM):
+    """Turns logits around where a prompt has the id ``turns``."""
+
+    turns = -1
+
+    def forward(self, input_ids, **kwargs):
+        result = super().forward(input_ids, **kwargs)
+        if (input_ids == self.turns).any().item():
+            result.logits = -result.logits
+        return result
+
+
+def test_branches_on_values_are_those_of_the_example(tmp_path):
+    model = small()
+    model.__class__ = Branching
+    prompts = [[7], [9, 8, 7, 6, 5]]
+    generator = hg.Generator(hg.llm.convert(model, tmp_path / "one.hgm"))
+    for prompt in prompts:
+        assert generator.generate(prompt, max_tokens=24, stop_ids=[]).ids == greedy(model, [prompt], 24)[0]
+    model.turns = 9
+    with pytest.raises(hg.MismatchError, match="the logits differ"):
+        hg.llm.convert(model, tmp_path / "both.hgm")
+    runner = Runner(hg.llm.convert(model, tmp_path / "both.hgm", check=False))
+    for prompt in prompts:
+        runner.start(1)
+        logits = runner.run(np.array([prompt]), np.ones((1, len(prompt)), np.int64))
+        assert np.isnan(logits).all() if 9 in prompt else np.isfinite(logits).all()
+
+
+def test_masks_by_broadcasting_are_those_by_vmap():
+    from transformers.masking_utils import sdpa_mask
+
+    table = torch.rand(3, 7) > 0.5
+
+    def mask(batch, head, query, key):
+        return table[batch, key] & (key <= query)
+
+    def made():
+        return sdpa_mask(batch_size=3, q_length=5, kv_length=7, q_offset=2, mask_function=mask, use_vmap=True)
+
+    wanted = made()
+    with broadcast_masks(torch), unittest.mock.patch("torch.vmap", None):
+        assert torch.equal(made(), wanted)
+
+
+def test_a_decoder_without_an_auto_class_is_loaded(tmp_path):
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    model = transformers.Emu3ForCausalLM(transformers.Emu3TextConfig(vocab_size=WORDS, initializer_range=0.3, pad_token_id=0, bos_token_id=1, eos_token_id=2, **sizes)).eval()
+    model.save_pretrained(tmp_path / "emu3")
+    generator = hg.Generator(hg.llm.convert(tmp_path / "emu3", tmp_path / "emu3.hgm"))
+    assert generator.generate([7, 8, 9], max_tokens=24, stop_ids=[]).ids == greedy(model, [[7, 8, 9]], 24)[0]
+
+
+def test_models_of_several_ids_per_position_are_rejected(tmp_path):
+    sizes = {"vocab_size": WORDS, "hidden_size": 32, "num_hidden_layers": 2, "ffn_dim": 48, "num_attention_heads": 4, "max_position_embeddings": 160}
+    model = transformers.MusicgenForCausalLM(transformers.MusicgenDecoderConfig(**sizes, pad_token_id=WORDS, bos_token_id=WORDS)).eval()
+    with pytest.raises(hg.UnsupportedError, match="musicgen_decoder: its forward does not take ids alone, one per position"):
+        hg.llm.convert(model, tmp_path / "x.hgm")
 
 
 def test_short_contexts_are_checked(tmp_path):

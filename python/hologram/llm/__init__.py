@@ -21,11 +21,11 @@ from .._low_bits import widened
 from .._model import Library, load, path_of, refuse_overwriting
 from .._quantize import quantize
 from ._check import compare_decoder, expected_of, expected_of_encoder, expected_of_images
-from ._decoder import decoder_of
+from ._decoder import decoder_of, fault_of
 from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder
 from ._images import image_decoder_of, images_of, reads_images
 from ._program import export, trace
-from ._quantized_folder import load_quantized, refuse_missing, settings_of
+from ._quantized_folder import class_of, load_quantized, refuse_missing, settings_of
 
 # The files of a folder that a model keeps.
 _FILES = (
@@ -143,16 +143,18 @@ def _loaded(torch, transformers, folder, check):
 
 
 def _kind_of(transformers, folder, config):
-    """The class that loads a folder: that of the architecture which its configuration names, if several do."""
+    """The Auto class that loads a folder: that of the architecture which its configuration names, if several do. Or the architecture."""
     names = ["AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", "AutoModelForImageTextToText", "AutoModelForMultimodalLM"]
     if config.is_encoder_decoder:
         names.append(names.pop(0))
     kinds = [getattr(transformers, name) for name in names if hasattr(transformers, name)]
     kinds = [kind for kind in kinds if type(config) in kind._model_mapping]
+    architectures = getattr(config, "architectures", None) or ()
+    if not kinds:  # such as a decoder that is a part of other models
+        kinds = [kind for name in architectures if issubclass(kind := getattr(transformers, name, object), transformers.GenerationMixin)]
     if not kinds:
         raise UnsupportedError(f"{folder}: {config.model_type} is no model of transformers that generates text")
-    named = getattr(config, "architectures", None) or ()
-    return next((kind for kind in kinds if kind._model_mapping[type(config)].__name__ in named), kinds[0])
+    return next((kind for kind in kinds if class_of(kind, config).__name__ in architectures), kinds[0])
 
 
 def _positions(module, max_context):
@@ -302,7 +304,9 @@ def _exported(torch, part, max_context, work, name):
         program, words, pairs = export(torch, part, max_context)
         torch.export.save(program, os.path.join(work, f"{name}.pt2"))
         return _Exported([f"{name}.pt2", *words], pairs)
-    except UnsupportedError:
+    except UnsupportedError as error:
         if any(each.sizes for each in part.inputs):
+            if part.inputs[0].name == "input_ids" and (fault := fault_of(torch, part.model)):
+                raise UnsupportedError(fault) from error
             raise
         return _Exported([f"{name}.pt", *trace(torch, part, os.path.join(work, f"{name}.pt"))], [])

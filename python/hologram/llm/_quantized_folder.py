@@ -19,11 +19,16 @@ def settings_of(config):
     return None
 
 
-def load_quantized(torch, kind, config, folder, settings, check):
-    """The module in float32, with low-bit layers. ``kind``: an Auto class of transformers. ``check``: compares each layer
-    with the definition of its format."""
+def class_of(kind, config):
+    """The class of a configuration, if ``kind`` is an Auto class."""
     from transformers.models.auto.auto_factory import _get_model_class
 
+    return _get_model_class(config, kind._model_mapping) if hasattr(kind, "_model_mapping") else kind
+
+
+def load_quantized(torch, kind, config, folder, settings, check):
+    """The module in float32, with low-bit layers. ``kind``: a class of transformers, or an Auto class. ``check``: compares each layer
+    with the definition of its format."""
     layout = format_of(settings)
     file = _Checkpoint(folder)
     names = sorted(name.removesuffix(layout.suffix) for name in file.names if name.endswith(layout.suffix))
@@ -32,7 +37,7 @@ def load_quantized(torch, kind, config, folder, settings, check):
     for each in (config, config.get_text_config(decoder=True)):
         if getattr(each, "quantization_config", None) is not None:
             del each.quantization_config
-    made = _get_model_class(config, kind._model_mapping)
+    made = class_of(kind, config)
     module, told = _without_weights(torch, made, names).from_pretrained(folder, config=config, dtype=torch.float32, local_files_only=True, output_loading_info=True)
     module.__class__ = made
     for name in names:
