@@ -79,7 +79,7 @@ def text_config_of(transformers, kind, more):
 
 
 # Encoder-decoders of two other models.
-PAIRS = {"encoder-decoder": ("bert", "bert"), "vision-encoder-decoder": ("vit", "trocr")}
+PAIRS = {"encoder-decoder": ("bert", "bert"), "vision-encoder-decoder": ("vit", "trocr"), "speech-encoder-decoder": ("wav2vec2", "bert")}
 
 
 def pair_of(transformers, kind):

@@ -25,6 +25,8 @@ LENGTHS, STEPS, START = (1, 7, 40), 64, 3  # START: the id that begins answers o
 
 LONG = {"frames": 131, "samples": 5003}  # of sounds of any length
 
+FRAME = {"moonshine_streaming": 80}  # samples of a frame, if the encoder reads only whole ones
+
 ENCODER = {
     "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 48,
     "decoder_ffn_dim": 48, "forced_eos_token_id": None,
@@ -33,6 +35,11 @@ ENCODER = {
 MLA = {"head_dim": 4, "num_key_value_heads": 4}
 
 MROPE = {"text_config": {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}}}
+
+INKLING = {
+    "num_hidden_layers": 4, "layer_types": ["hybrid_sliding", "hybrid"] * 2, "unpadded_vocab_size": 200, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 2,
+    "swa_head_dim": 8, "sliding_window_size": 16, "d_rel": 4, "rel_extent": 16,
+}  # fmt: skip
 
 # Model types, and what else their configurations need.
 CASES = {
@@ -71,8 +78,16 @@ CASES = {
     "speech_to_text": {**ENCODER, "input_feat_per_channel": 8, "conv_channels": 32, "max_target_positions": 160, "decoder_start_token_id": 3},
     "zamba": {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid"] * 2, "num_key_value_heads": 4, "attention_head_dim": 16, "mamba_d_state": 8},
     "hrm_text": {"H_cycles": 2, "L_cycles": 1, "num_layers_per_stack": 1, "num_hidden_layers": 4},
-    "inkling2_text": {"num_hidden_layers": 4, "layer_types": ["hybrid_sliding", "hybrid"] * 2, "n_layers_per_attn_res_block": 2, "unpadded_vocab_size": 200, "swa_num_attention_heads": 4,
-                      "swa_num_key_value_heads": 2, "swa_head_dim": 8, "sliding_window_size": 16, "d_rel": 4, "rel_extent": 16},
+    "inkling2_text": {**INKLING, "n_layers_per_attn_res_block": 2},
+    "inkling2_loop_text": {**INKLING, "n_layers_per_attn_res_block": 1, "loop_layer_index_start": 1, "loop_layer_index_end": 3, "loop_num_passes": 2, "loop_gate_rank": 4},
+    "cohere_compass_text": {"rope_parameters": {"full_attention": MROPE["text_config"]["rope_parameters"]}}, "moshi": {"sliding_window": 160},
+    # Their steps do not limit the smallest time step.
+    "nemotron_h": {"time_step_min": 1e-9},
+    "zamba2": {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid"] * 2, "num_key_value_heads": 4, "mamba_d_state": 8, "n_mamba_heads": 4, "chunk_size": 16, "adapter_rank": 4, "time_step_min": 1e-9},
+    "audioflamingo3": {}, "musicflamingo": {}, "granite_speech_plus": {}, "vibevoice_asr": {}, "fun_asr_nano": {}, "t5gemma2": {}, "canary": {}, "speech-encoder-decoder": {},
+    "moonshine_streaming": {"num_key_value_heads": 4, "decoder_start_token_id": 3, "encoder_config": {"sliding_windows": [[4, 2], [4, 0]], "num_hidden_layers": 2, "head_dim": 8}},
+    "speecht5": {**ENCODER, "conv_dim": [16] * 7, "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4},
+    "cosmos3_edge:text": {}, "cosmos3_omni:text": {}, "minimax_m3_vl:text": {}, "exaone4_5:text": {}, "muse_glimmer:text": {}, "video_llama_3:text": {},
     "gemma4_unified_text": {}, "t5gemma": {}, "paligemma:text": {}, "florence2:text": {}, "aya_vision:text": {}, "mistral3:text": {},
     "llava_next:text": {}, "ovis2:text": {}, "lfm2_vl:text": {}, "gemma4:text": {}, "glm4v:text": MROPE, "got_ocr2:text": {},
     "cohere2_vision:text": {}, "aria:text": {}, "qwen3_5:text": {}, "kimi_k25:text": {"text_config": MLA}, "janus:text": {},
@@ -167,7 +182,7 @@ def check(name, generate, folder):
         groups.pop()
     source = made.encode.inputs[0] if hasattr(made, "encode") and not name.endswith(":images") else None
     if source is not None and source.dtype == "float32":
-        sizes = [size if isinstance(size, int) else LONG.get(size) for size in source.shape[1:]]
+        sizes = [size if isinstance(size, int) else LONG[size] // FRAME.get(name, 1) * FRAME.get(name, 1) for size in source.shape[1:]]
         groups = [draws.normal(size=(count, *sizes)).astype(np.float32) for count in (1, 3)]
     for group in groups:
         # RecurrentGemma's convolutions and xLSTM's cells also read the padding, so their rows are compared one by one. A prompt of one token
