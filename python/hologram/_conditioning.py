@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures how far a module's outputs move if inputs and weights change by about one unit in the last place.
 
-A difference of that size is not a conversion error. hg-convert has the same rule (converter/check/conditioning.cpp).
+A difference of that size is not a conversion error, as in hg-convert (converter/check/conditioning.cpp).
 """
 
 import copy
@@ -12,13 +12,15 @@ _FACTOR = 4  # a few runs may miss the largest movement
 
 
 def _moved(torch, value, ulps, noise):
-    """The floats of a tensor, each moved by up to `ulps` units. Numbers with few digits, such as 0.5, are probably exact."""
+    """The floats of a tensor, each moved by half of `ulps` units or up to all of them, so that none rounds back to itself. Numbers
+    with few digits, such as 0.5, are probably exact."""
     if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
         return value
     if value.dim() == 0 and not value.is_complex() and (math.frexp(float(value))[0] * 4096).is_integer():
         return value
     unit = torch.finfo(value.dtype).eps
     by = torch.rand(value.shape, generator=noise, dtype=torch.float64) * 2 - 1
+    by = (by + torch.where(by < 0, -1, 1)) / 2
     wide = value.detach().to(torch.complex128 if value.is_complex() else torch.float64)
     return (wide * (1 + by * (ulps * unit))).to(value.dtype)
 

@@ -79,6 +79,10 @@ def test_rounding_errors_that_the_module_amplifies():
     model = hg.convert(norm, x)
     assert model.report.ok and any("in their last place" in each for each in model.report.notes)
 
+    for seed in range(5):  # every element must move
+        torch.manual_seed(seed)
+        assert hg.convert(nn.LayerNorm([4, 5]), torch.full((2, 3, 4, 5), float(torch.rand(())))).report.ok
+
     class Wrong(nn.Module):
         def forward(self, x):
             return norm(x) + (x > 0)
