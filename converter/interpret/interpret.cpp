@@ -483,6 +483,26 @@ void Interpreter::dispatch(const ScriptNode& node) {
 
 namespace {
 
+// Removes large constants that no result needs, such as levels that a row of an op has packed in
+// another order, and then all nodes that no result needs.
+void drop_unused_constants(Graph& graph) {
+  constexpr int64_t kLarge = 4096;  // bytes
+  const auto unused = [&] {
+    const std::vector<int> uses = use_counts(graph);
+    std::vector<bool> all;
+    for (const State& state : graph.states())
+      all.push_back(state.kind == State::Kind::constant && uses[state.value] == 0 &&
+                    state.data.tensor.bytes() >= kLarge);
+    return all;
+  };
+  const auto has_some = [](const std::vector<bool>& all) {
+    return std::find(all.begin(), all.end(), true) != all.end();
+  };
+  if (!has_some(unused())) return;
+  remove_dead_nodes(graph);
+  forget(graph, unused());
+}
+
 Imported import_once(const ScriptProgram& program, std::span<const InputSpec> inputs,
                      const Registry& registry, const Interpreter::Turned& turned) {
   Imported result;
@@ -490,6 +510,7 @@ Imported import_once(const ScriptProgram& program, std::span<const InputSpec> in
   Interpreter(program, inputs, turned, graph, result).run();
   int64_t draws = 0;
   number_draws(graph, draws);
+  drop_unused_constants(graph);
   result.graph = std::move(graph);
   return result;
 }

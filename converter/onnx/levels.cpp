@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
+#include "lib/graph/access.h"
 #include "lib/graph/element.h"
 
 namespace hg::convert::onnx {
@@ -40,7 +42,62 @@ LevelsOfWeight turned(const LevelsOfWeight& given) {
   return out;
 }
 
+// Rows of a matrix in a tensor that broadcasts to three dims.
+std::optional<TensorData> rows_of(const Tensor& given, int64_t matrix,
+                                  const std::vector<int64_t>& rows) {
+  const auto size = [&](int d) { return d < 0 ? int64_t{1} : given.shape[d]; };
+  const auto step = [&](int d) { return d < 0 || size(d) == 1 ? int64_t{0} : given.strides[d]; };
+  const int last = given.rank() - 1;
+  const int64_t count = size(last - 1) == 1 ? 1 : static_cast<int64_t>(rows.size()),
+                columns = size(last), bytes = size_of(given.dtype);
+  Result<TensorData> data = TensorData::allocate(given.dtype, {count, columns});
+  if (!data.ok()) return {};
+  char* to = data->tensor.as<char>();
+  for (int64_t r = 0; r < count; ++r)
+    for (int64_t c = 0; c < columns; ++c, to += bytes) {
+      const int64_t at =
+          step(last - 2) * matrix + step(last - 1) * rows[static_cast<size_t>(r)] + step(last) * c;
+      std::memcpy(to, given.as<const char>() + at * bytes, static_cast<size_t>(bytes));
+    }
+  return *std::move(data);
+}
+
+// The widened rows; notes whether they come from levels.
+std::optional<Value> widened_rows(Graph& g, ValueId id, int64_t matrix,
+                                  const std::vector<int64_t>& rows, bool& has_levels) {
+  const std::string name = g.value_info(id).name;
+  if (const TensorData* const data = g.constant_of(id)) {
+    if (data->tensor.rank() == 0) return g.value(id);
+    const DType dtype = data->tensor.dtype;
+    has_levels = has_levels || dtype == i8 || dtype == u8;
+    std::optional<TensorData> found = rows_of(data->tensor, matrix, rows);
+    return found ? std::optional(g.constant(*std::move(found), str_cat(name, "_", matrix)))
+                 : std::nullopt;
+  }
+  const int32_t at = g.value_info(id).node;
+  if (at < 0) return {};
+  const hg::Node node = g.nodes()[static_cast<size_t>(at)];  // a copy: adding nodes moves it
+  constexpr std::string_view kElementwise[] = {"cast", "mul", "sub", "add"};
+  if (std::ranges::find(kElementwise, node.op->name()) == std::end(kElementwise)) return {};
+  Values inputs;
+  for (const ValueId input : node.inputs) {
+    const std::optional<Value> found = widened_rows(g, input, matrix, rows, has_levels);
+    if (!found) return {};
+    inputs.push_back(*found);
+  }
+  return g.call(node.op->name(), inputs, named_attrs(node));
+}
+
 }  // namespace
+
+std::optional<Value> rows_of_weight(const Value& weight, int64_t matrix,
+                                    const std::vector<int64_t>& rows) {
+  if (weight.rank() != 3) return {};
+  bool has_levels = false;
+  const std::optional<Value> found =
+      widened_rows(*weight.graph(), weight.id(), matrix, rows, has_levels);
+  return has_levels ? found : std::nullopt;
+}
 
 Value weight_of(Node& n, const std::string& name, const LevelsOfWeight& weight, DType dtype) {
   const Blocks& blocks = weight.blocks;

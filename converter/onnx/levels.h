@@ -28,4 +28,9 @@ Value weight_of(Node& n, const std::string& name, const LevelsOfWeight& weight, 
 // in DequantizeLinear. Nothing if they are no constant weight of at most 8 bits.
 std::optional<Value> dequantized_weight(Node& n, int scale, int zero, int64_t axis, int64_t block);
 
+// Rows of one of the matrices [matrices, rows, columns] that elementwise nodes widen from constant
+// levels, as nodes that widen these rows. Nothing if the value is made in another way.
+std::optional<Value> rows_of_weight(const Value& weight, int64_t matrix,
+                                    const std::vector<int64_t>& rows);
+
 }  // namespace hg::convert::onnx

@@ -5,6 +5,7 @@
 
 #include "converter/onnx/contrib.h"
 #include "converter/onnx/integers.h"
+#include "converter/onnx/levels.h"
 #include "hg/ops/control.h"
 #include "hg/ops/control_flow.h"
 #include "hg/ops/index.h"
@@ -61,6 +62,8 @@ struct Quantized {
 struct Direction {
   // [gates * hidden, in], [gates * hidden, hidden]; [gates * hidden], which may be missing
   Value w, r, b_w, b_r;
+  Value all_w, all_r;  // of all directions, of which this is one
+  int64_t index = 0;
   Quantized q_w, q_r;   // instead of w and r
   Value p_i, p_o, p_f;  // peepholes [hidden], may be missing
   Value h0, c0;         // [batch, hidden]
@@ -113,16 +116,27 @@ Scanned scanned(const Layer& layer, const Direction& d, const Value& x) {
                                      : layer.cell == Cell::gru ? std::vector<int64_t>{1, 0, 2}
                                                                : std::vector<int64_t>{0};
   const auto turned = [&](const Value& v) { return reordered(v, layer.hidden, order); };
-  const Value gates = linear(x, turned(d.w), turned(d.b_w));
+  // Levels change places instead of widened weights, so that sessions read them.
+  const auto weight = [&](const Value& all, const Value& one) {
+    if (!layer.hidden.is_constant()) return turned(one);
+    const int64_t hidden = layer.hidden.constant();
+    std::vector<int64_t> rows;
+    for (const int64_t gate : order)
+      for (int64_t i = 0; i < hidden; ++i) rows.push_back(gate * hidden + i);
+    const std::optional<Value> levels = rows_of_weight(all, d.index, rows);
+    return levels ? *levels : turned(one);
+  };
+  const Value gates = linear(x, weight(d.all_w, d.w), turned(d.b_w));
   Values out;
   if (layer.cell == Cell::lstm)
-    out = g.calls("lstm_scan", {gates, d.h0, d.c0, turned(d.r), turned(d.b_r)},
+    out = g.calls("lstm_scan", {gates, d.h0, d.c0, weight(d.all_r, d.r), turned(d.b_r)},
                   {{"reverse", d.reverse}});
   else if (layer.cell == Cell::gru)
-    out = g.calls("gru_scan", {gates, d.h0, turned(d.r), turned(d.b_r)}, {{"reverse", d.reverse}});
+    out = g.calls("gru_scan", {gates, d.h0, weight(d.all_r, d.r), turned(d.b_r)},
+                  {{"reverse", d.reverse}});
   else
     out = g.calls(
-        "rnn_scan", {gates, d.h0, d.r, d.b_r},
+        "rnn_scan", {gates, d.h0, weight(d.all_r, d.r), d.b_r},
         {{"nonlinearity", d.f[0].name == "Tanh" ? "tanh" : "relu"}, {"reverse", d.reverse}});
   Scanned result;
   if (out.size() >= 2) {
@@ -385,8 +399,11 @@ void recurrent(Node& n, Cell cell, bool quantized = false) {
       one.q_w = {integers_at(n, 1, 9, d), at(scale_of(n, 8), d)};
       one.q_r = {integers_at(n, 2, 11, d), at(scale_of(n, 10), d)};
     } else {
-      one.w = at(n.in(1), d);
-      one.r = at(n.in(2), d);
+      one.all_w = n.in(1);
+      one.all_r = n.in(2);
+      one.index = d;
+      one.w = at(one.all_w, d);
+      one.r = at(one.all_r, d);
     }
     if (b) {
       one.b_w = slice(at(b, d), 0, 0, rows);

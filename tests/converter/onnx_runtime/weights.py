@@ -112,4 +112,21 @@ def gathered_levels(rng):
     return Weights(rng.integers(-rows, rows, (3, 2)[: 1 + flag(rng)]), (tensors, node), [], {})
 
 
-MAKERS = [levels_of_weights, gathered_levels]
+def recurrent_levels(rng):
+    """A recurrent layer whose input or recurrent weight are levels; its gates change places."""
+    op = str(rng.choice(["LSTM", "GRU", "RNN"]))
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
+    steps, batch, inner, hidden = (int(d) for d in rng.integers(1, 6, 4))
+    way = str(rng.choice(["forward", "reverse", "bidirectional"]))
+    both = 2 if way == "bidirectional" else 1
+    attributes = {"linear_before_reset": flag(rng)} if op == "GRU" else {}
+    of_x, of_state = (both, gates * hidden, inner), (both, gates * hidden, hidden)
+    of_input = flag(rng)
+    draw = lambda shape: rng.standard_normal(shape).astype(np.float32)
+    fixed = {"u": draw(of_state if of_input else of_x), "b": draw((both, 2 * gates * hidden))}
+    inputs = ["x0", "v", "u", "b"] if of_input else ["x0", "u", "v", "b"]
+    node = helper.make_node(op, inputs, ["y0"], direction=way, hidden_size=hidden, **attributes)
+    return Weights(draw((steps, batch, inner)), weight(rng, of_x if of_input else of_state, np.float32), [node], fixed)
+
+
+MAKERS = [levels_of_weights, gathered_levels, recurrent_levels]
