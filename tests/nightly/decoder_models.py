@@ -97,7 +97,7 @@ def model_of(name, more, seed=0):
     torch.manual_seed(seed)
     if form:
         config = whole_config_of(transformers, kind, more)
-        autos = transformers.AutoModelForImageTextToText, transformers.AutoModelForMultimodalLM
+        autos = transformers.AutoModelForImageTextToText, transformers.AutoModelForMultimodalLM, transformers.AutoModelForSeq2SeqLM
     else:
         whole = pair_of(transformers, kind) if kind in PAIRS else transformers.AutoConfig.for_model(kind)
         has_parts = whole.is_encoder_decoder and any(isinstance(part, transformers.PreTrainedConfig) for part in vars(whole).values())

@@ -4,7 +4,7 @@
 
 For each architecture, 64 tokens are compared for prompts of 1, 7 and 40 tokens, alone and three together with padding on
 the left. Encoders read these prompts, padded on the right, or random features. TYPE:images is a whole model with an image in
-each prompt, and TYPE:text the same model converted with text_only. The architectures are those of CASES, the model types given
+each prompt, and TYPE:text the same model, or one that reads sounds, converted with text_only. The architectures are those of CASES, the model types given
 as arguments, or with --all every one that this version of transformers has.
 Prints a row per architecture; fails if one of CASES fails."""
 

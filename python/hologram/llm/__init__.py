@@ -22,7 +22,7 @@ from .._model import Library, load, path_of, refuse_overwriting
 from .._quantize import quantize
 from ._check import compare_decoder, expected_of, expected_of_encoder, expected_of_images
 from ._decoder import decoder_of, fault_of
-from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder
+from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder, reads_sounds
 from ._images import image_decoder_of, images_of, reads_images
 from ._program import export, trace
 from ._quantized_folder import class_of, load_quantized, refuse_missing, settings_of
@@ -282,6 +282,8 @@ def _programs_of(torch, module, max_context, limit, text_only, warnings, work):
         decoder = decoder_of(torch, module, limit)
         programs = {"model": _exported(torch, decoder, max_context, work, "model")}
         _warn_without_past(decoder, warnings)
+        if reads_sounds(module) and not text_only:
+            warnings.append("the file reads only text, not sounds")
         if decoder.one_row:
             warnings.append("the model takes one prompt at a time, since several together differ from each alone")
         return programs, partial(expected_of, torch, module, decoder, programs["model"].pairs, limit)

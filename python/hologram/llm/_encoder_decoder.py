@@ -35,6 +35,11 @@ def encoder_decoder_of(torch, model):
     return made
 
 
+def reads_sounds(model):
+    accepted = inspect.signature(model.forward).parameters
+    return any(name in accepted for name in ("input_features", "input_values", "audio_input_features"))
+
+
 def tables_of(model):
     """The embeddings of ids: encoder and decoder may have one each."""
     tables = [model.get_input_embeddings()]

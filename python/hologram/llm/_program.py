@@ -28,6 +28,9 @@ def export(torch, part, max_context=None):
     except Exception as error:
         if any(text in str(error) for text in _DEPENDS):
             raise UnsupportedError("torch.export cannot capture the model: its Python code depends on values of tensors") from error
+        if fixed := re.findall(r"inferred a static shape of (\d+) for dimension inputs\['given'\]\['([\w.]+)'\]\.shape\[(\d+)\]", str(error)):
+            dims = ", ".join(f"dim {d} of {name} at {size}" for size, name, d in fixed)
+            raise UnsupportedError(f"torch.export cannot capture the model: its Python code fixes {dims}") from error
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise UnsupportedError(f"torch.export cannot capture the model: {' '.join(lines[:3])}") from error
     if not any(each.sizes for each in part.inputs) and _has_open_outputs(torch, program):
