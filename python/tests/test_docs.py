@@ -48,7 +48,7 @@ def test_blocks_run(page, tmp_path, monkeypatch):
 
 
 def test_readme(tmp_path, monkeypatch):
-    """The block expects a net, a loader and x from the reader."""
+    """The blocks expect a net, a loader and x from the reader."""
     if not has("torch") or not has("convert"):
         pytest.skip("needs torch and the converter")
     import torch
@@ -60,9 +60,10 @@ def test_readme(tmp_path, monkeypatch):
     scope = {"net": net, "torch": torch, "x": x, "loader": torch.utils.data.DataLoader(data, batch_size=3)}
     with torch.no_grad():
         want = net(x)
-    (block,) = re.findall(r"^```python\n(.*?)^```", (FOLDER.parents[1] / "README.md").read_text(), re.M | re.S)
-    exec(compile(block, "README.md", "exec"), scope)
+    for block in re.findall(r"^```python\n(.*?)^```", (FOLDER.parents[1] / "README.md").read_text(), re.M | re.S):
+        exec(compile(block, "README.md", "exec"), scope)
     torch.testing.assert_close(torch.as_tensor(scope["y"]), want, rtol=1e-4, atol=1e-5)
+    assert torch.jit.load("model.pt")(x).shape == want.shape
     assert pathlib.Path("model.hgm").stat().st_size > 0
 
 

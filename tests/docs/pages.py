@@ -10,7 +10,7 @@ import argparse, os, pathlib, re, shutil, subprocess, sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "docs/python/cpp.md"]
-COMMANDS = ("hg-", "python3", "cc ")  # scripts/ and cmake: .ci/run runs those of the README
+COMMANDS = ("hg-", "cc ")  # scripts/ and cmake: .ci/run runs those of the README
 MODELS = """
 import numpy as np, torch
 from torch import nn
@@ -19,10 +19,9 @@ class Images(nn.Sequential):
     def forward(self, image): return super().forward(image)
 class Rows(nn.Sequential):
     def forward(self, row): return super().forward(row)
-model = Images(nn.Conv2d(3, 8, 16, 16), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10))
+net = Images(nn.Conv2d(3, 8, 16, 16), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10))
 example = torch.randn(1, 3, 224, 224)
-"""
-FILES = """
+torch.jit.trace(net.eval(), example).save("model.pt")
 torch.jit.trace(Rows(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 10)).eval(), torch.randn(1, 16)).save("net.pt")
 np.save("images.npy", torch.randn(60, 16).numpy())
 np.save("labels.npy", torch.randint(10, (60,)).numpy())
@@ -113,14 +112,10 @@ class Work:
 
     def commands(self, where, text):
         for command in re.sub(r"\\\n", " ", text).strip().splitlines():
-            inline = re.fullmatch(r'python3 -c "(.*)"', command)
-            if inline:
-                run([self.given.models_python, "-c", MODELS + inline[1]], where, cwd=self.folder)
-            else:
-                run(["bash", "-e", "-c", command], where, cwd=self.folder, env=self.environment)
+            run(["bash", "-e", "-c", command], where, cwd=self.folder, env=self.environment)
 
     def make_files(self):
-        run([self.given.models_python, "-c", MODELS + FILES], "the models of the pages", cwd=self.folder)
+        run([self.given.models_python, "-c", MODELS], "the models of the pages", cwd=self.folder)
         self.commands("the models of the pages", "hg-convert net.pt -o net.hgm --input 'row:f32[n,16]'")
 
 
