@@ -91,6 +91,7 @@ HWY_AFTER_NAMESPACE();
 #include "kernels/attention/attention_rows.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
+#include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -123,7 +124,7 @@ Status attention_prepare(PrepareContext& c) {
 // Any sizes: one query at a time, one key at a time.
 void plain_run(const RunContext& c) noexcept {
   const AttentionState& s = c.state<AttentionState>();
-  for_attention(c, [&]<class T, class S>() {
+  for_float(c.out(0).dtype, [&]<class T>() {
     using W = Wide<T>;
     constexpr bool kDirect = std::is_same_v<T, W>;
     c.parallel_for(s.lead.count() * s.times, grain_of(s.keys * (s.dim + s.value_dim)),
@@ -133,8 +134,8 @@ void plain_run(const RunContext& c) noexcept {
                        const AttentionOffsets o = attention_offsets(s, row / s.times);
                        const AttentionMask<T> mask = attention_mask<T>(c, s, o.mask);
                        const T* q = c.in(0).as<T>() + o.q + t * s.q_time;
-                       const S* k = c.in(1).as<S>() + o.k;
-                       const S* v = c.in(2).as<S>() + o.v;
+                       const T* k = c.in(1).as<T>() + o.k;
+                       const T* v = c.in(2).as<T>() + o.v;
                        T* y = c.out(0).as<T>() + row * s.value_dim;
                        W* sum = nullptr;
                        if constexpr (kDirect)
@@ -190,6 +191,31 @@ struct Slot {
     if (s.pairs) end += std::max(kKeyBlock * pairs, kRows * s.pairs->pairs_of(kKeyBlock));
   }
 };
+
+// A matrix in f32: in place, or a copy.
+struct Matrix {
+  const float* data;
+  int64_t row, column;
+};
+Matrix as_floats(const Tensor& from, int64_t offset, int64_t rows, int64_t columns, int64_t row,
+                 int64_t column, float* copy) {
+  if (from.dtype == f32) return {from.as<float>() + offset, row, column};
+  for_float(from.dtype, [&]<class T>() {
+    if constexpr (sizeof(T) == 2) {
+      const T* const x = from.as<T>() + offset;
+      if (column == 1 && row == columns)  // short rows cost more than one long one
+        return half_table().widen(rows * columns, x, copy);
+      for (int64_t i = 0; i < rows; ++i) {
+        if (column == 1)
+          half_table().widen(columns, x + i * row, copy + i * columns);
+        else
+          for (int64_t j = 0; j < columns; ++j)
+            copy[i * columns + j] = load(x + i * row + j * column);
+      }
+    }
+  });
+  return {copy, columns, 1};
+}
 
 // Rows of k numbers as pairs, each followed by zeros up to `pairs` of them.
 void round_rows(const Matrix& from, int64_t rows, int64_t k, int64_t pairs, float* to) {
@@ -264,10 +290,10 @@ struct BlockProducts {
   }
 };
 
-template <class T, class S>
+template <class T>
 void attend_block(const RunContext& c, const AttentionState& s, int64_t head, int64_t first,
                   float* memory) {
-  const Slot slot(s, !std::is_same_v<S, float>);
+  const Slot slot(s, c.in(1).dtype != f32);
   const AttentionOffsets o = attention_offsets(s, head);
   const AttentionMask<T> mask = attention_mask<T>(c, s, o.mask);
   AttentionScores w = {.queries = std::min(s.query_block, s.times - first),
@@ -277,8 +303,8 @@ void attend_block(const RunContext& c, const AttentionState& s, int64_t head, in
                        .padded_value_dim = s.padded_value_dim(),
                        .top = memory + slot.top,
                        .sum = memory + slot.sum};
-  const Matrix q = as_floats(c.in(0).as<T>() + o.q + first * s.q_time, w.queries, s.dim, s.q_time,
-                             s.q_dim, memory);
+  const Matrix q =
+      as_floats(c.in(0), o.q + first * s.q_time, w.queries, s.dim, s.q_time, s.q_dim, memory);
   for (int64_t i = 0; i < w.queries; ++i) {
     w.top[i] = -HUGE_VALF;
     w.sum[i] = 0;
@@ -298,13 +324,13 @@ void attend_block(const RunContext& c, const AttentionState& s, int64_t head, in
     w.added = nullptr;
     const bool has_mask = c.has(3) || (s.causal && key + w.keys > first + 1);
     if (has_mask && !find_added(mask, first, key, memory + slot.added, w)) continue;
-    const Matrix k = as_floats(c.in(1).as<S>() + o.k + key * s.k_time, w.keys, s.dim, s.k_time,
-                               s.k_dim, memory + slot.wide);
+    const Matrix k = as_floats(c.in(1), o.k + key * s.k_time, w.keys, s.dim, s.k_time, s.k_dim,
+                               memory + slot.wide);
     if (s.dim == 0) std::fill_n(w.scores, w.queries * kKeyBlock, 0.0f);  // no product writes them
     products.score(k);
     s.attend->weigh(w);
-    const Matrix v = as_floats(c.in(2).as<S>() + o.v + key * s.v_time, w.keys, s.value_dim,
-                               s.v_time, s.v_dim, memory + slot.wide);
+    const Matrix v = as_floats(c.in(2), o.v + key * s.v_time, w.keys, s.value_dim, s.v_time,
+                               s.v_dim, memory + slot.wide);
     products.gather(v);
   }
   T* y = c.out(0).as<T>() + (head * s.times + first) * s.value_dim;
@@ -339,35 +365,37 @@ Status blocks_prepare(PrepareContext& c) {
 
 void blocks_run(const RunContext& c) noexcept {
   const AttentionState& s = c.state<AttentionState>();
-  for_attention(c, [&]<class T, class S>() {
+  for_float(c.out(0).dtype, [&]<class T>() {
     if constexpr (!std::is_same_v<T, double>) {
       for_tiles(c, s.lead.count() * s.query_blocks, s.lanes, s.slot_bytes,
                 [&](int64_t index, float* slot) {
-                  attend_block<T, S>(c, s, index / s.query_blocks,
-                                     index % s.query_blocks * s.query_block, slot);
+                  attend_block<T>(c, s, index / s.query_blocks,
+                                  index % s.query_blocks * s.query_block, slot);
                 });
     }
   });
 }
 
-constexpr KernelDef blocks(std::string_view op) {
-  return {.op = op,
-          .name = "blocks",
-          .accepts = blocks_accept,
-          .prepare = blocks_prepare,
-          .run = blocks_run,
-          .strided = kAllStrided};
-}
-constexpr KernelDef plain(std::string_view op) {
-  return {.op = op,
-          .name = "plain",
-          .prepare = attention_prepare,
-          .run = plain_run,
-          .strided = kAllStrided,
-          .is_fallback = true};
-}
-constexpr KernelDef kKernels[] = {blocks("attention"), plain("attention"),
-                                  blocks("mixed_attention"), plain("mixed_attention")};
+constexpr KernelDef kKernels[] = {
+    {.op = "attention",
+     .name = "blocks",
+     .accepts = blocks_accept,
+     .prepare = blocks_prepare,
+     .run = blocks_run,
+     .strided = kAllStrided},
+    {.op = "attention",
+     .name = "plain",
+     .prepare = attention_prepare,
+     .run = plain_run,
+     .strided = kAllStrided,
+     .is_fallback = true},
+    {.op = "mixed_attention",
+     .name = "blocks",
+     .prepare = blocks_prepare,
+     .run = blocks_run,
+     .strided = kAllStrided,
+     .is_fallback = true},
+};
 
 }  // namespace
 

@@ -19,6 +19,7 @@ constexpr int64_t kPartKeys = 4 * kKeyBlock;  // of one task
 
 struct FewQueries : AttentionShape {
   const AttentionTable* attend = &attention_table();
+  const FewTable* products = nullptr;
   int64_t groups = 0;  // heads that share keys and values
   int64_t rows = 0;    // queries of a group: heads, times
   int64_t parts = 0;
@@ -45,14 +46,16 @@ struct FewSlot {
   }
 };
 
-// Computes one part of the keys of one group. Keys and values are rows of S.
-template <class T, class S>
+// Computes one part of the keys of one group.
+template <class T>
 void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float* memory) {
-  const FewTable<S>& products = few_table<S>();
   const FewSlot slot(s);
   const int64_t group = index / s.parts, head = group * s.heads_per_key_head;
   const AttentionOffsets o = attention_offsets(s, head);
-  const S *const k = c.in(1).as<S>() + o.k, *const v = c.in(2).as<S>() + o.v;
+  const auto row_at = [&](int input, int64_t offset) {
+    const Tensor& rows = c.in(input);
+    return static_cast<const char*>(rows.data) + offset * size_of(rows.dtype);
+  };
   float *const result = s.result(c, index), *const scores = memory + slot.scores;
   std::fill_n(memory, slot.scores, 0.0f);
   for (int64_t h = 0; h < s.heads_per_key_head; ++h) {
@@ -71,7 +74,8 @@ void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float*
   const int64_t end = std::min(all, begin + kPartKeys);
   for (int64_t key = begin; key < end; key += kKeyBlock) {
     const int64_t keys = std::min(kKeyBlock, end - key);
-    products.score(s.rows, keys, s.dim, memory, k + key * s.k_time, s.k_time, scores);
+    s.products->score(s.rows, keys, s.dim, memory, row_at(1, o.k + key * s.k_time), s.k_time,
+                      scores);
     AttentionScores w = {.queries = s.times,
                          .keys = keys,
                          .scale = static_cast<float>(s.scale),
@@ -91,7 +95,8 @@ void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float*
       else
         std::fill_n(w.scores, s.times * kKeyBlock, 0.0f);
     }
-    products.gather(s.rows, keys, s.value_dim, scores, v + key * s.v_time, s.v_time, result);
+    s.products->gather(s.rows, keys, s.value_dim, scores, row_at(2, o.v + key * s.v_time), s.v_time,
+                       result);
   }
 }
 
@@ -123,6 +128,7 @@ bool few_accept(const PrepareContext& c) {
 
 Status few_prepare(PrepareContext& c) {
   FewQueries s = {attention_shape(c)};
+  s.products = &few_table(c.in(1).dtype);
   s.rows = s.heads_per_key_head * s.times;
   s.groups = s.lead.count() / s.heads_per_key_head;
   s.parts = s.rows == 0 ? 0 : ceil_div(s.keys, kPartKeys);
@@ -138,10 +144,10 @@ Status few_prepare(PrepareContext& c) {
 
 void few_run(const RunContext& c) noexcept {
   const FewQueries& s = c.state<FewQueries>();
-  for_attention(c, [&]<class T, class S>() {
+  for_float(c.out(0).dtype, [&]<class T>() {
     if constexpr (!std::is_same_v<T, double>) {
       for_tiles(c, s.groups * s.parts, s.lanes, s.slot_bytes,
-                [&](int64_t index, float* slot) { attend_part<T, S>(c, s, index, slot); });
+                [&](int64_t index, float* slot) { attend_part<T>(c, s, index, slot); });
       c.parallel_for(
           s.groups * s.rows, grain_of(s.parts * s.value_dim), [&](int64_t begin, int64_t end) {
             for (int64_t i = begin; i < end; ++i)

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loops of attention_few_simd.h. A number does not depend on the other queries and keys of a
 // call.
+#if defined(HG_SMALL)
+#undef HG_WITHOUT_AVX512
+#define HG_WITHOUT_AVX512 1  // AVX2 waits for memory about as long
+#endif
 #include "kernels/attention/attention_few_simd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -16,10 +20,17 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
+namespace {
 
 constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;
-constexpr int kMostQueries = kManyRegisters ? 4 : 3;  // at once
-constexpr int kKeys = 4;                              // at once
+#if HWY_TARGET == HWY_SCALAR
+constexpr int kMostQueries = 1;  // at once; more of them read keys from the cache again
+#elif defined(HG_SMALL)
+constexpr int kMostQueries = 2;
+#else
+constexpr int kMostQueries = kManyRegisters ? 4 : 3;
+#endif
+constexpr int kKeys = 4;  // at once
 static_assert(kKeyBlock % kKeys == 0);
 
 // Prefetches rows of memory this far ahead: one stream of reads waits for memory most of the time.
@@ -69,6 +80,13 @@ HWY_INLINE void store_sums(const V (&sums)[kKeys], float* to) {
 #endif
 }
 
+// to = the first numbers, and zeros up to a vector.
+template <class T>
+const T* copy_first(const T* from, int64_t count, T* to) {
+  std::fill_n(std::copy_n(from, count, to), kLanes - count, T());
+  return to;
+}
+
 template <int kQueries, class T>
 void score_queries(int64_t keys, int64_t dim, const float* q, const T* k, int64_t k_row,
                    float* scores) {
@@ -85,33 +103,32 @@ void score_queries(int64_t keys, int64_t dim, const float* q, const T* k, int64_
     for (int i = 0; i < kQueries; ++i)
 #pragma GCC unroll 4
       for (int j = 0; j < kKeys; ++j) sums[i][j] = hn::Zero(d);
-    const auto add = [&](int64_t p, const auto& load) HWY_ATTR {
+    for (int64_t p = 0; p < dim; p += kLanes) {
+      int64_t at = p;
+      T rest[kKeys][kLanes];
+      if (dim - p < kLanes) {  // the last numbers of a row, and zeros
+        for (int j = 0; j < kKeys; ++j) rows[j] = copy_first(rows[j] + p, dim - p, rest[j]);
+        at = 0;
+      }
       V left[kQueries];
 #pragma GCC unroll 4
       for (int i = 0; i < kQueries; ++i) left[i] = hn::LoadU(d, q + i * q_row + p);
 #pragma GCC unroll 4
       for (int j = 0; j < kKeys; ++j) {
-        const V right = load(rows[j] + p);
+        const V right = load_floats(d, rows[j] + at);
 #pragma GCC unroll 4
         for (int i = 0; i < kQueries; ++i) sums[i][j] = hn::MulAdd(left[i], right, sums[i][j]);
       }
-    };
-    int64_t p = 0;
-    for (; p + kLanes <= dim; p += kLanes)
-      add(p, [&](const T* from) HWY_ATTR { return load_floats(d, from); });
-    if (p < dim)
-      add(p,
-          [&](const T* from) HWY_ATTR { return load_first(d, from, static_cast<int>(dim - p)); });
+    }
 #pragma GCC unroll 4
     for (int i = 0; i < kQueries; ++i) store_sums(sums[i], scores + i * kKeyBlock + key);
   }
 }
 
 // kVectors vectors of columns. `ahead` is null if other columns of these rows were prefetched.
-template <int kQueries, int kVectors, class T, class Load>
+template <int kQueries, int kVectors, class T>
 HWY_INLINE void gather_columns(int64_t keys, const float* weights, const T* v, int64_t v_row,
-                               float* sums, int64_t sums_row, RowsAhead<T>* ahead,
-                               const Load& load) {
+                               float* sums, int64_t sums_row, RowsAhead<T>* ahead) {
   const D d;
   V at[kQueries][kVectors];
 #pragma GCC unroll 4
@@ -125,7 +142,7 @@ HWY_INLINE void gather_columns(int64_t keys, const float* weights, const T* v, i
     for (int i = 0; i < kQueries; ++i) weight[i] = hn::Set(d, weights[i * kKeyBlock + key]);
 #pragma GCC unroll 8
     for (int c = 0; c < kVectors; ++c) {
-      const V right = load(v + c * kLanes);
+      const V right = load_floats(d, v + c * kLanes);
 #pragma GCC unroll 4
       for (int i = 0; i < kQueries; ++i) at[i][c] = hn::MulAdd(weight[i], right, at[i][c]);
     }
@@ -140,66 +157,51 @@ template <int kQueries, class T>
 void gather_queries(int64_t keys, int64_t columns, const float* weights, const T* v, int64_t v_row,
                     float* sums) {
   constexpr int kVectors = kQueries == 1 || (kQueries == 2 && kManyRegisters) ? 8 : 4;
-  const D d;
   const int64_t sums_row = padded_columns(columns);
   RowsAhead<T> rows_ahead(v, v_row, columns);
-  const auto load = [&](const T* from) HWY_ATTR { return load_floats(d, from); };
   int64_t j = 0;
   const auto ahead = [&] { return j == 0 ? &rows_ahead : nullptr; };
   for (; j + kVectors * kLanes <= columns; j += kVectors * kLanes)
-    gather_columns<kQueries, kVectors>(keys, weights, v + j, v_row, sums + j, sums_row, ahead(),
-                                       load);
-  for (; j + kLanes <= columns; j += kLanes)
-    gather_columns<kQueries, 1>(keys, weights, v + j, v_row, sums + j, sums_row, ahead(), load);
-  if (j == columns) return;
-  const int last = static_cast<int>(columns - j);
-  gather_columns<kQueries, 1>(keys, weights, v + j, v_row, sums + j, sums_row, ahead(),
-                              [&](const T* from) HWY_ATTR { return load_first(d, from, last); });
+    gather_columns<kQueries, kVectors>(keys, weights, v + j, v_row, sums + j, sums_row, ahead());
+  for (; j < columns; j += kLanes) {
+    T rest[kKeyBlock * kLanes];
+    const bool is_whole = columns - j >= kLanes;
+    for (int64_t key = 0; key < (is_whole ? 0 : keys); ++key)
+      copy_first(v + key * v_row + j, columns - j, rest + key * kLanes);
+    gather_columns<kQueries, 1>(keys, weights, is_whole ? v + j : rest, is_whole ? v_row : kLanes,
+                                sums + j, sums_row, ahead());
+  }
 }
 
 template <class T>
-void score(int64_t queries, int64_t keys, int64_t dim, const float* q, const T* k, int64_t k_row,
+void score(int64_t queries, int64_t keys, int64_t dim, const float* q, const void* k, int64_t k_row,
            float* scores) {
-  const int64_t q_row = padded_columns(dim);
-  for (int64_t i = 0; i < queries; i += kMostQueries) {
-    const int64_t left = std::min<int64_t>(kMostQueries, queries - i);
-    const auto run = [&](auto loop) {
-      loop(keys, dim, q + i * q_row, k, k_row, scores + i * kKeyBlock);
-    };
-    if (left == 1) run(score_queries<1, T>);
-    if (left == 2) run(score_queries<2, T>);
-    if (left == 3) run(score_queries<3, T>);
-    if constexpr (kMostQueries == 4)
-      if (left == 4) run(score_queries<4, T>);
-  }
+  by_rows<kMostQueries>(0, queries, [&]<int kQueries>(int64_t i) {
+    score_queries<kQueries>(keys, dim, q + i * padded_columns(dim), static_cast<const T*>(k), k_row,
+                            scores + i * kKeyBlock);
+  });
 }
 
 template <class T>
-void gather(int64_t queries, int64_t keys, int64_t columns, const float* weights, const T* v,
+void gather(int64_t queries, int64_t keys, int64_t columns, const float* weights, const void* v,
             int64_t v_row, float* sums) {
-  const int64_t sums_row = padded_columns(columns);
-  for (int64_t i = 0; i < queries; i += kMostQueries) {
-    const int64_t left = std::min<int64_t>(kMostQueries, queries - i);
-    const auto run = [&](auto loop) {
-      loop(keys, columns, weights + i * kKeyBlock, v, v_row, sums + i * sums_row);
-    };
-    if (left == 1) run(gather_queries<1, T>);
-    if (left == 2) run(gather_queries<2, T>);
-    if (left == 3) run(gather_queries<3, T>);
-    if constexpr (kMostQueries == 4)
-      if (left == 4) run(gather_queries<4, T>);
-  }
+  by_rows<kMostQueries>(0, queries, [&]<int kQueries>(int64_t i) {
+    gather_queries<kQueries>(keys, columns, weights + i * kKeyBlock, static_cast<const T*>(v),
+                             v_row, sums + i * padded_columns(columns));
+  });
 }
+
+}  // namespace
 
 template <class T, DType kDType>
-constexpr FewTable<T> table() {
-  FewTable<T> loops;
+constexpr FewTable few_table_of() {
+  FewTable loops;
   if constexpr (holds(kDType)) loops = {score<T>, gather<T>};
   return loops;
 }
-constexpr FewTable<float> kFloats = table<float, DType::f32>();
-constexpr FewTable<hg::Half> kHalves = table<hg::Half, DType::f16>();
-constexpr FewTable<BFloat16> kBFloats = table<BFloat16, DType::bf16>();
+constexpr FewTable kFloats = few_table_of<float, DType::f32>();
+constexpr FewTable kHalves = few_table_of<hg::Half, DType::f16>();
+constexpr FewTable kBFloats = few_table_of<BFloat16, DType::bf16>();
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -207,17 +209,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hg::kernels {
 
-template <>
-const FewTable<float>& few_table() {
+const FewTable& few_table(DType dtype) {
+  if (dtype == f16) return *HG_SIMD_CHOOSE(kHalves);
+  if (dtype == bf16) return *HG_SIMD_CHOOSE(kBFloats);
   return *HG_SIMD_CHOOSE(kFloats);
-}
-template <>
-const FewTable<Half>& few_table() {
-  return *HG_SIMD_CHOOSE(kHalves);
-}
-template <>
-const FewTable<BFloat16>& few_table() {
-  return *HG_SIMD_CHOOSE(kBFloats);
 }
 
 }  // namespace hg::kernels

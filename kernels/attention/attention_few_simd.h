@@ -8,21 +8,19 @@
 
 namespace hg::kernels {
 
-// Rows of T, contiguous along their columns. The loops prefetch the rows that follow, which are
-// those of the next block.
-template <class T>
+// Rows of keys and values are contiguous, and the distance of two is given in elements. The loops
+// prefetch the rows that follow, which are those of the next block.
 struct FewTable {
   // scores[queries, kKeyBlock] = q[queries, padded_columns(dim)] k[keys, dim]^T. Padding of q must
   // be zeros; scores beyond the keys are undefined.
-  void (*score)(int64_t queries, int64_t keys, int64_t dim, const float* q, const T* k,
+  void (*score)(int64_t queries, int64_t keys, int64_t dim, const float* q, const void* k,
                 int64_t k_row, float* scores) = nullptr;
   // sums[queries, padded_columns(columns)] += weights[queries, kKeyBlock] v[keys, columns]
-  void (*gather)(int64_t queries, int64_t keys, int64_t columns, const float* weights, const T* v,
-                 int64_t v_row, float* sums) = nullptr;
+  void (*gather)(int64_t queries, int64_t keys, int64_t columns, const float* weights,
+                 const void* v, int64_t v_row, float* sums) = nullptr;
 };
 
-// Of float, Half or BFloat16.
-template <class T>
-const FewTable<T>& few_table();
+// For keys and values of f32, f16 or bf16.
+const FewTable& few_table(DType dtype);
 
 }  // namespace hg::kernels

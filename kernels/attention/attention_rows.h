@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inputs of attention kernels for one block of keys: rows in f32, and the numbers that the mask
-// adds.
+// The numbers that the mask of attention kernels adds, for one block of keys.
 #pragma once
 
 #include <algorithm>
@@ -10,35 +9,8 @@
 
 #include "kernels/attention/attention_block.h"
 #include "kernels/attention/attention_shape.h"
-#include "kernels/simd/half_simd.h"
 
 namespace hg::kernels {
-
-// A matrix in f32: in place, or a copy.
-struct Matrix {
-  const float* data;
-  int64_t row, column;
-};
-template <class T>
-Matrix as_floats(const T* from, int64_t rows, int64_t columns, int64_t row, int64_t column,
-                 float* copy) {
-  if constexpr (std::is_same_v<T, float>) {
-    return {from, row, column};
-  } else {
-    if (column == 1 && row == columns) {  // short rows cost more than one long one
-      half_table().widen(rows * columns, from, copy);
-      return {copy, columns, 1};
-    }
-    for (int64_t i = 0; i < rows; ++i) {
-      if (column == 1)
-        half_table().widen(columns, from + i * row, copy + i * columns);
-      else
-        for (int64_t j = 0; j < columns; ++j)
-          copy[i * columns + j] = load(from + i * row + j * column);
-    }
-    return {copy, columns, 1};
-  }
-}
 
 enum class Shown { none, some, all };
 

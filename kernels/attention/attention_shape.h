@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <type_traits>
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
@@ -103,20 +102,6 @@ AttentionMask<T> attention_mask(const RunContext& c, const AttentionShape& s, in
   else
     m.adds = c.in(3).as<T>() + offset;
   return m;
-}
-
-// Calls f.template operator()<T, S>() with the types of queries and results, and of keys and
-// values.
-template <class F>
-void for_attention(const RunContext& c, const F& f) {
-  for_float(c.out(0).dtype, [&]<class T>() {
-    const DType stored = c.in(1).dtype;
-    if (stored == c.out(0).dtype) return f.template operator()<T, T>();
-    if constexpr (std::is_same_v<T, float>)  // mixed_attention
-      for_float(stored, [&]<class S>() {
-        if constexpr (sizeof(S) == 2) f.template operator()<T, S>();
-      });
-  });
 }
 
 }  // namespace hg::kernels

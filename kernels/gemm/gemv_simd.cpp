@@ -15,6 +15,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 
+#if defined(HG_SMALL)
+constexpr int kMostRows = 2;  // at once; more of them read b from the cache again
+#else
+constexpr int kMostRows = 4;
+#endif
+
 HWY_INLINE V load_wide(D d, const float* from) { return hn::LoadU(d, from); }
 HWY_INLINE V load_wide(D d, const BFloat16* from) {
   const hn::RebindToUnsigned<D> bits;
@@ -86,11 +92,9 @@ void dots_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, B b, i
 template <class B>
 void dots(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row, B b,
           int64_t b_row, float* y, int64_t y_row) {
-  for (; rows >= 4; rows -= 4, a += 4 * a_row, y += 4 * y_row)
-    dots_rows<4>(columns, k, a, a_row, b, b_row, y, y_row);
-  if (rows == 3) dots_rows<3>(columns, k, a, a_row, b, b_row, y, y_row);
-  if (rows == 2) dots_rows<2>(columns, k, a, a_row, b, b_row, y, y_row);
-  if (rows == 1) dots_rows<1>(columns, k, a, a_row, b, b_row, y, y_row);
+  by_rows<kMostRows>(0, rows, [&]<int kRows>(int64_t i) {
+    dots_rows<kRows>(columns, k, a + i * a_row, a_row, b, b_row, y + i * y_row, y_row);
+  });
 }
 
 // As add_rest, for distances.
@@ -183,11 +187,9 @@ void combine_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, int
 template <class B>
 void combine(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row, int64_t a_col,
              B b, int64_t b_row, float* y, int64_t y_row) {
-  for (; rows >= 4; rows -= 4, a += 4 * a_row, y += 4 * y_row)
-    combine_rows<4>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
-  if (rows == 3) combine_rows<3>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
-  if (rows == 2) combine_rows<2>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
-  if (rows == 1) combine_rows<1>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
+  by_rows<kMostRows>(0, rows, [&]<int kRows>(int64_t i) {
+    combine_rows<kRows>(columns, k, a + i * a_row, a_row, a_col, b, b_row, y + i * y_row, y_row);
+  });
 }
 
 constexpr GemvTable table() {

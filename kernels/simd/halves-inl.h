@@ -8,8 +8,6 @@
 #define HG_KERNELS_HALVES_INL_H_
 #endif
 
-#include <algorithm>
-
 #include "hg/tensor.h"
 #include "kernels/simd/rows-inl.h"
 
@@ -32,14 +30,6 @@ HWY_INLINE V load_floats(D d, const BFloat16* from) {
   const hn::Rebind<uint16_t, D> narrow;
   const auto half = hn::LoadU(narrow, reinterpret_cast<const uint16_t*>(from));
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, half)));
-}
-
-// The first `valid` numbers, and zeros. Reads nothing beyond them.
-template <class T>
-HWY_INLINE V load_first(D d, const T* from, int valid) {
-  T part[kLanes] = {};
-  std::copy_n(from, valid, part);
-  return load_floats(d, part);
 }
 
 }  // namespace hg::kernels::HWY_NAMESPACE

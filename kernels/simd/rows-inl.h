@@ -71,6 +71,13 @@ HWY_INLINE void store_part(D d, V x, int valid, float* to) {
 #endif
 }
 
+// Calls run.operator()<n>(first) for each n of the rows from `first` to `end`: kMost, then fewer.
+template <int kMost, class Run>
+HWY_INLINE void by_rows(int64_t first, int64_t end, const Run& run) {
+  for (; end - first >= kMost; first += kMost) run.template operator()<kMost>(first);
+  if constexpr (kMost > 1) by_rows<kMost - 1>(first, end, run);
+}
+
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
