@@ -36,6 +36,10 @@ MLA = {"head_dim": 4, "num_key_value_heads": 4}
 
 MROPE = {"text_config": {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}}}
 
+WHOLE_MROPE = {"text_config": {"rope_parameters": {**MROPE["text_config"]["rope_parameters"], "partial_rotary_factor": 1.0}}}
+
+OMNI = {"vision_start_token_id": 180, "audio_start_token_id": 181, "vision_end_token_id": 182, "audio_end_token_id": 183, "position_id_per_seconds": 25}
+
 INKLING = {
     "num_hidden_layers": 4, "layer_types": ["hybrid_sliding", "hybrid"] * 2, "unpadded_vocab_size": 200, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 2,
     "swa_head_dim": 8, "sliding_window_size": 16, "d_rel": 4, "rel_extent": 16,
@@ -91,6 +95,9 @@ CASES = {
     "inkling_mm_model:text": {}, "minicpm_ocr:text": {}, "lfm3_vl:text": {}, "granite_docling:text": {}, "hyperclovax_vision_v2:text": {}, "deepseek_vl_hybrid:text": {},
     "lighton_ocr:text": {}, "llava_next_video:text": {}, "video_llava:text": {}, "qianfan_ocr:text": {}, "step3p7:text": {"text_config": {"sliding_window": 16}},
     "mistral4:text": {"num_key_value_heads": 4}, "mistral_large4:text": {"text_config": MLA},
+    "pp_chart2table:text": {}, "qwen3_vl_moe:text": {}, "shieldgemma2:text": {}, "paddleocr_vl:text": MROPE, "qwen2_audio:text": {}, "voxtral:text": {},
+    "cohere_compass:text": {"text_config": {"rope_parameters": {"full_attention": MROPE["text_config"]["rope_parameters"]}}}, "glm_ocr:text": WHOLE_MROPE, "glm4v_moe:text": WHOLE_MROPE,
+    "qwen2_5_omni_thinker:text": {**MROPE, **OMNI}, "qwen3_omni_moe_thinker:text": OMNI,
     "gemma4_unified_text": {}, "t5gemma": {}, "paligemma:text": {}, "florence2:text": {}, "aya_vision:text": {}, "mistral3:text": {},
     "llava_next:text": {}, "ovis2:text": {}, "lfm2_vl:text": {}, "gemma4:text": {}, "glm4v:text": MROPE, "got_ocr2:text": {},
     "cohere2_vision:text": {}, "aria:text": {}, "qwen3_5:text": {}, "kimi_k25:text": {"text_config": MLA}, "janus:text": {},
