@@ -41,7 +41,6 @@ Status States::prepare(Graph& graph, const Allocator& allocator, const SharedSta
       const bool is_known = tensor.data == zeros.data && tensor.bytes() <= zeros.bytes();
       is_zero = is_known || has_only_zero_bytes(tensor);
       if (is_zero && !is_known) zeros = tensor;
-      owns_[i] = true;
       if (is_zero) {
         zeroed.push_back(i);
         own_written_[i] = 0;
@@ -52,6 +51,7 @@ Status States::prepare(Graph& graph, const Allocator& allocator, const SharedSta
         return out_of_memory("no memory for the ", tensor.bytes(), " bytes of '", states[i].name,
                              "'");
       data_[i] = own.data();
+      owns_[i] = true;
     }
     if (shared == nullptr) copy_elements(tensor, view(data_[i], tensor.dtype, tensor.shape));
     if (shared == nullptr) own_written_[i] = kAllWritten;
@@ -88,6 +88,7 @@ Status States::allocate_zeroed(Graph& graph, const Allocator& allocator,
     auto* at = static_cast<char*>(own.data());
     for (; i < end; at += bytes_of(indices[i++])) {
       data_[indices[i]] = at;
+      owns_[indices[i]] = true;
       keep(graph, indices[i]);
     }
   }
