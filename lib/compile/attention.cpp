@@ -202,7 +202,8 @@ constexpr Rule kRules[] = {
 // Keys and values are read in 16 bits.
 Value read_halves(const Match& m) {
   const Value k = m.value("k"), v = m.value("v");
-  if (k.dtype() != v.dtype() || (k.dtype() != f16 && k.dtype() != bf16)) return Value();
+  if (m.value("q").dtype() != f32 || k.dtype() != v.dtype()) return Value();
+  if (k.dtype() != f16 && k.dtype() != bf16) return Value();
   const AttrReader attrs = m.attrs("a");
   return m.graph().call("mixed_attention", {m.value("q"), k, v, m.value("mask")},
                         {{"scale", attrs.raw("scale")}, {"causal", attrs.flag("causal")}});

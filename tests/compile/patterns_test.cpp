@@ -295,11 +295,11 @@ TEST(Patterns, GiveRepeatedHeadsToAttention) {
 }
 
 TEST(Patterns, GiveKeysAndValuesOf16BitsToAttention) {
-  const auto text = [](DType keys, DType values) {
+  const auto text = [](DType keys, DType values, DType queries = f32) {
     Graph g;
-    const Value q = g.input("q", f32, {1, 4, 1, 8});
+    const Value q = g.input("q", queries, {1, 4, 1, 8});
     const Value k = g.input("k", keys, {1, 2, "n", 8}), v = g.input("v", values, {1, 2, "n", 8});
-    g.output("y", g.call("attention", {q, cast(k, f32), cast(v, f32)}, {{"causal", true}}));
+    g.output("y", g.call("attention", {q, cast(k, queries), cast(v, queries)}, {{"causal", true}}));
     return compiled(std::move(g));
   };
   EXPECT_NE(text(f16, f16).find("mixed_attention(q, k, v, none, causal=true)"), std::string::npos)
@@ -307,6 +307,9 @@ TEST(Patterns, GiveKeysAndValuesOf16BitsToAttention) {
   EXPECT_NE(text(bf16, bf16).find("mixed_attention("), std::string::npos) << text(bf16, bf16);
   EXPECT_EQ(text(f16, bf16).find("mixed_attention("), std::string::npos) << text(f16, bf16);
   EXPECT_EQ(text(i8, i8).find("mixed_attention("), std::string::npos) << text(i8, i8);
+  for (const DType queries : {f64, bf16})
+    EXPECT_EQ(text(f16, f16, queries).find("mixed_attention("), std::string::npos)
+        << text(f16, f16, queries);
 }
 
 // Two attentions that read a mask [3, 3] of queries and keys, which repeats for each image.
