@@ -298,6 +298,12 @@ constexpr Case kCases[] = {
      [](CaseInputs& in) {
        in.graph.call("batch_norm_grad", {in.x({3, 5, 7}), in.x({5}), in.x({3, 5, 7})});
      }},
+    {"mixed_attention",
+     [](CaseInputs& in) {
+       const Sizes keys = {2, 2, 7, 12};
+       in.graph.call("mixed_attention",
+                     {in.add({2, 4, 9, 12}, f32), in.add(keys, f16), in.add(keys, f16)});
+     }},
     {"attention_grad",
      [](CaseInputs& in) {
        in.graph.call("attention_grad",
