@@ -23,13 +23,13 @@ namespace hg::kernels::HWY_NAMESPACE {
 namespace {
 
 constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;
-#if HWY_TARGET == HWY_SCALAR
-constexpr int kMostQueries = 1;  // at once; more of them read keys from the cache again
-#elif defined(HG_SMALL)
-constexpr int kMostQueries = 2;
+#if defined(HG_SMALL)
+constexpr bool kSmall = true;
 #else
-constexpr int kMostQueries = kManyRegisters ? 4 : 3;
+constexpr bool kSmall = false;
 #endif
+// At once; more of them read keys from the cache again.
+constexpr int kMostQueries = HWY_TARGET == HWY_SCALAR ? 1 : kSmall ? 2 : kManyRegisters ? 4 : 3;
 constexpr int kKeys = 4;  // at once
 static_assert(kKeyBlock % kKeys == 0);
 
@@ -156,7 +156,8 @@ HWY_INLINE void gather_columns(int64_t keys, const float* weights, const T* v, i
 template <int kQueries, class T>
 void gather_queries(int64_t keys, int64_t columns, const float* weights, const T* v, int64_t v_row,
                     float* sums) {
-  constexpr int kVectors = kQueries == 1 || (kQueries == 2 && kManyRegisters) ? 8 : 4;
+  constexpr bool kHasRoom = kQueries == 1 || (kQueries == 2 && kManyRegisters);
+  constexpr int kVectors = kHasRoom && !kSmall ? 8 : 4;
   const int64_t sums_row = padded_columns(columns);
   RowsAhead<T> rows_ahead(v, v_row, columns);
   int64_t j = 0;

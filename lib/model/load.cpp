@@ -10,17 +10,11 @@
 namespace hg {
 namespace {
 
-Status in_file(const std::string& path, const Status& status) {
-  return Status(status.code(), str_cat("'", path, "': ", status.message()));
-}
-
 Result<Contents> read_path(const std::string& path, const Registry& registry,
                            const LoadOptions& options) {
   HG_TRY_ASSIGN(const Mapping mapping, options.map ? map_file(path, options.max_bytes)
                                                    : read_file(path, options.max_bytes));
-  Result<Contents> read = read_contents(mapping, registry, options);
-  if (!read.ok()) return in_file(path, read.status());
-  return read;
+  return read_contents(mapping, registry, options);
 }
 
 Result<Contents> read_bytes(const Mapping& mapping, const Registry& registry,
@@ -29,6 +23,10 @@ Result<Contents> read_bytes(const Mapping& mapping, const Registry& registry,
     return corrupt_model("the model has ", uint64_t{mapping.bytes.size()},
                          " bytes, more than max_bytes, ", options.max_bytes);
   return read_contents(mapping, registry, options);
+}
+
+Status in_file(const std::string& path, const Status& status) {
+  return Status(status.code(), str_cat("'", path, "': ", status.message()));
 }
 
 }  // namespace
@@ -50,7 +48,7 @@ Result<Model> Model::load(const std::string& path, const Registry& registry,
                           const LoadOptions& options) {
   return or_no_memory([&]() -> Result<Model> {
     Result<Contents> read = read_path(path, registry, options);
-    if (!read.ok()) return read.status();
+    if (!read.ok()) return in_file(path, read.status());
     Result<Model> model = from_contents(*std::move(read));
     if (!model.ok()) return in_file(path, model.status());
     return model;

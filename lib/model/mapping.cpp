@@ -15,19 +15,18 @@ namespace {
 // Opens a regular file. Fails if it is empty, has more than max_bytes, or is too large to address.
 Result<size_t> open_file(ReadFile& file, const std::string& path, int64_t max_bytes) {
   if (const int error = file.open(path); error != 0)
-    return not_found("cannot open '", path, "': ", std::strerror(error));
+    return not_found("cannot open the file: ", std::strerror(error));
   ReadFile::Kind kind = ReadFile::Kind::other;
   uint64_t bytes = 0;
   if (const int error = file.look(kind, bytes); error != 0)
-    return not_found("cannot read '", path, "': ", std::strerror(error));
-  if (kind == ReadFile::Kind::directory)
-    return corrupt_model("'", path, "' is a directory, not a .hgm file");
-  if (kind != ReadFile::Kind::regular) return corrupt_model("'", path, "' is not a regular file");
-  if (bytes == 0) return corrupt_model("'", path, "' is empty");
+    return not_found("cannot read the file: ", std::strerror(error));
+  if (kind == ReadFile::Kind::directory) return corrupt_model("it is a directory, not a .hgm file");
+  if (kind != ReadFile::Kind::regular) return corrupt_model("it is not a regular file");
+  if (bytes == 0) return corrupt_model("it is empty");
   if (max_bytes > 0 && bytes > static_cast<uint64_t>(max_bytes))
-    return corrupt_model("'", path, "' has ", bytes, " bytes, more than max_bytes, ", max_bytes);
+    return corrupt_model("it has ", bytes, " bytes, more than max_bytes, ", max_bytes);
   if (bytes > static_cast<uint64_t>(PTRDIFF_MAX))
-    return out_of_memory("'", path, "' has ", bytes, " bytes, more than the ",
+    return out_of_memory("it has ", bytes, " bytes, more than the ",
                          static_cast<uint64_t>(PTRDIFF_MAX), " that this program can address");
   return static_cast<size_t>(bytes);
 }
@@ -45,7 +44,7 @@ Result<Mapping> map_file(const std::string& path, int64_t max_bytes, bool writab
   ReadFile file;
   HG_TRY_ASSIGN(const size_t bytes, open_file(file, path, max_bytes));
   std::shared_ptr<void> owner = file.map(bytes, writable);
-  if (owner == nullptr) return out_of_memory("cannot map '", path, "': ", std::strerror(errno));
+  if (owner == nullptr) return out_of_memory("cannot map the file: ", std::strerror(errno));
   const auto* const begin = static_cast<const std::byte*>(owner.get());
   return Mapping{{begin, bytes}, std::move(owner), true};
 }
@@ -57,9 +56,9 @@ Result<Mapping> read_file(const std::string& path, int64_t max_bytes) {
   auto* const to = static_cast<std::byte*>(owner.get());
   for (size_t at = 0; at < bytes;) {
     const int64_t got = file.read(to + at, bytes - at);
-    if (got < 0) return not_found("cannot read '", path, "': ", std::strerror(errno));
+    if (got < 0) return not_found("cannot read the file: ", std::strerror(errno));
     if (got == 0)
-      return corrupt_model("'", path, "' was cut off while it was read: it had ", uint64_t{bytes},
+      return corrupt_model("it was cut off while it was read: it had ", uint64_t{bytes},
                            " bytes, and ends after ", uint64_t{at});
     at += static_cast<size_t>(got);
   }
