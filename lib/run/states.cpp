@@ -27,7 +27,6 @@ Status States::prepare(Graph& graph, const Allocator& allocator, const SharedSta
     const Tensor tensor = states[i].data.tensor;
     data_[i] = tensor.data;
     if (!changes_[i] || owns_[i] || is_shared_[i]) continue;
-    bool is_zero = false;
     if (shared != nullptr) {
       HG_TRY_ASSIGN(const SharedStates::Shared* const found, shared->find(states[i].name));
       const Tensor& memory = found->now.tensor;
@@ -39,7 +38,7 @@ Status States::prepare(Graph& graph, const Allocator& allocator, const SharedSta
       written_[i] = &found->written;
     } else {
       const bool is_known = tensor.data == zeros.data && tensor.bytes() <= zeros.bytes();
-      is_zero = is_known || has_only_zero_bytes(tensor);
+      const bool is_zero = is_known || has_only_zero_bytes(tensor);
       if (is_zero && !is_known) zeros = tensor;
       if (is_zero) {
         zeroed.push_back(i);
@@ -52,9 +51,9 @@ Status States::prepare(Graph& graph, const Allocator& allocator, const SharedSta
                              "'");
       data_[i] = own.data();
       owns_[i] = true;
+      copy_elements(tensor, view(data_[i], tensor.dtype, tensor.shape));
+      own_written_[i] = kAllWritten;
     }
-    if (shared == nullptr) copy_elements(tensor, view(data_[i], tensor.dtype, tensor.shape));
-    if (shared == nullptr) own_written_[i] = kAllWritten;
     keep(graph, i);
   }
   return allocate_zeroed(graph, allocator, zeroed);
