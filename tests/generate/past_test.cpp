@@ -371,7 +371,7 @@ TEST(Past, AKilledProcessLeavesAWholeFile) {
   for (int round = 0; round < 40; ++round) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
-    for (size_t i = static_cast<size_t>(round); child == 0; ++i)  // both come first
+    for (size_t i = static_cast<size_t>(round); child == 0; ++i)  // in turn
       if (!both[i % 2].save(file.path()).ok()) _exit(1);
     usleep(500 + random() % 20000);
     kill(child, SIGKILL);
