@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "converter/core/json_error.h"
 #include "hg/version.h"
 #include "tools/command_line/words.h"
 
@@ -88,7 +89,7 @@ BatchJob read_job(const Json& entry, const std::string& batch) {
   } catch (const Failure& failure) {
     result.trouble = failure.message;
   } catch (const nlohmann::json::exception& error) {
-    result.trouble = std::string("the job does not follow the contract: ") + error.what();
+    result.trouble = str_cat("the job does not follow the contract: ", reason_of(error.what()));
   }
   return result;
 }

@@ -103,14 +103,11 @@ bool is_bfloat16(nb::handle object) {
 }
 
 [[noreturn]] void refuse_dtype(nb::handle object, const std::string& what) {
-  std::string dtype = "of an unknown element type";
-  if (nb::hasattr(object, "dtype")) {
-    const nb::object own = object.attr("dtype");
-    dtype = words(own);
-    if (nb::hasattr(own, "isnative") && !truth(own.attr("isnative")))
-      raise(PyExc_ValueError,
-            what + " is big-endian (" + dtype + "); pass x.astype(x.dtype.newbyteorder('='))");
-  }
+  const nb::object own = nb::getattr(object, "dtype", nb::none());
+  if (nb::hasattr(own, "isnative") && !truth(own.attr("isnative")))
+    raise(PyExc_ValueError,
+          what + " is big-endian (" + words(own) + "); pass x.astype(x.dtype.newbyteorder('='))");
+  const std::string dtype = own.is_none() ? "of an unknown element type" : words(own);
   raise(PyExc_ValueError, what + " is " + dtype +
                               "; the element types are float32, float64, float16, bfloat16, int64, "
                               "int32, int16, int8, uint8, bool, complex64 and complex128");

@@ -13,6 +13,7 @@
 
 #include "converter/aten/table.h"
 #include "converter/core/failure.h"
+#include "converter/core/json_error.h"
 #include "converter/load/exported/affine.h"
 #include "converter/load/exported/archive.h"
 #include "converter/load/exported/graph.h"
@@ -566,14 +567,6 @@ class ProgramReader {
   std::map<std::string, std::pair<Value, std::string>> numbers_;  // number inputs by symbol
 };
 
-// The text of the error without the library's name and number, as in
-// "[json.exception.out_of_range.403] key 'graph' not found".
-std::string reason_of(const Json::exception& error) {
-  const std::string_view text = error.what();
-  const size_t end = text.starts_with('[') ? text.find("] ") : text.npos;
-  return std::string(end == text.npos ? text : text.substr(end + 2));
-}
-
 }  // namespace
 
 Loaded load_exported(const std::string& path, const std::string& label,
@@ -595,10 +588,8 @@ Loaded load_exported(const std::string& path, const std::string& label,
       if (!find_row(op, "")) loaded.unknown_ops.push_back(op);
   } catch (const Json::exception& error) {
     throw Failure{Exit::unreadable,
-                  str_cat(label,
-                          ": the program does not follow its schema, so it is damaged or of "
-                          "another version (",
-                          reason_of(error), "); save it again")};
+                  str_cat(label, ": the program does not follow its schema, so it is damaged or ",
+                          "of another version (", reason_of(error.what()), "); save it again")};
   } catch (const std::out_of_range& error) {
     throw Failure{Exit::unreadable, str_cat(label, ": the program is not complete; save it again")};
   }
