@@ -46,8 +46,8 @@ std::optional<int64_t> elements(std::span<const InputSpec> specs, const Binding&
 
 // Whether a value of the graph has too many elements for a check, such as a mask of long inputs.
 bool makes_large_values(const Graph& graph, const Binding& sizes) {
-  constexpr int64_t kMostOfValue = int64_t{1} << 26, kUsual = 512;
-  const auto is_usual = [](const auto& symbol) { return symbol.second <= kUsual; };
+  constexpr int64_t kMostOfValue = int64_t{1} << 26;
+  const auto is_usual = [](const auto& symbol) { return symbol.second <= 512; };
   if (std::all_of(sizes.begin(), sizes.end(), is_usual)) return false;
   const Bindings bindings = bindings_of(sizes);
   for (const Node& node : graph.nodes())

@@ -129,7 +129,8 @@ namespace hg::kernels {
 
 std::span<const Block> quick_byte_sums([[maybe_unused]] bool is_signed_a,
                                        [[maybe_unused]] bool is_signed_b,
-                                       [[maybe_unused]] bool is_signed_y, Block (&to)[2]) {
+                                       [[maybe_unused]] bool is_signed_y,
+                                       [[maybe_unused]] Block (&to)[2]) {
 #if (HWY_TARGETS & HWY_AVX3) && !defined(HG_SMALL)
   if (chosen_isa() >= Isa::avx512) {
     for (int i = 0; i < 2; ++i)
