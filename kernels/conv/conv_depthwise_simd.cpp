@@ -117,16 +117,11 @@ void square(const DepthwisePlane& p) {
   for (int t = 0; t < kKernel * kKernel; ++t) weight[t] = hn::Set(d, p.weight[t]);
   int64_t row = 0;
   for (; row + 4 <= p.rows; row += 4) square_rows<kKernel, kStride, 4>(p, weight, row);
-  switch (p.rows - row) {
-    case 3:
-      return square_rows<kKernel, kStride, 3>(p, weight, row);
-    case 2:
-      return square_rows<kKernel, kStride, 2>(p, weight, row);
-    case 1:
-      return square_rows<kKernel, kStride, 1>(p, weight, row);
-    default:
-      return;
-  }
+#if !defined(HG_SMALL)
+  if (p.rows - row == 3) return square_rows<kKernel, kStride, 3>(p, weight, row);
+  if (p.rows - row == 2) return square_rows<kKernel, kStride, 2>(p, weight, row);
+#endif
+  for (; row < p.rows; ++row) square_rows<kKernel, kStride, 1>(p, weight, row);
 }
 
 // kVectors vectors of kRows rows of y at a time, whose sums are independent.
@@ -175,10 +170,14 @@ HWY_INLINE void any_rows(const DepthwisePlane& p, int64_t row) {
 
 void any_shape(const DepthwisePlane& p) {
   int64_t row = 0;
+#if !defined(HG_SMALL)
   for (; row + 8 <= p.rows; row += 8) any_rows<8>(p, row);
+#endif
   for (; row + 4 <= p.rows; row += 4) any_rows<4>(p, row);
+#if !defined(HG_SMALL)
   for (; row + 2 <= p.rows; row += 2) any_rows<2>(p, row);
-  if (row < p.rows) any_rows<1>(p, row);
+#endif
+  for (; row < p.rows; ++row) any_rows<1>(p, row);
 }
 
 void plane(const DepthwisePlane& p) {
