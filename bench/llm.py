@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times language models with random weights beside llama.cpp, ONNX Runtime GenAI, OpenVINO GenAI and PyTorch, in turn.
 
-  bench/llm.py WORK --hg-bin build/bin [--shapes 135M 0.5B] [--types F32 Q8_0 Q4_0] [--threads 1 2] [--depths 0 1024 4096] [--emit FILE]
+  bench/llm.py WORK --hg-bin build/bin [--shapes 135M 0.5B] [--types F32 F16 Q8_0 Q4_0] [--threads 1 2] [--depths 0 1024 4096] [--emit FILE]
 
 Makes a GGUF file, which hg-convert converts, and a folder of Hugging Face with the same sizes in the folder WORK. Peers need
 `pip install llama-cpp-python onnxruntime-genai openvino-genai optimum-intel torch transformers`; --python SYSTEM=PROGRAM, such as
@@ -125,7 +125,7 @@ def main():
     parser.add_argument("work", type=pathlib.Path)
     parser.add_argument("--hg-bin", type=pathlib.Path, default=ROOT / "build" / "bin")
     parser.add_argument("--shapes", nargs="+", choices=llm_systems.SHAPES, default=list(llm_systems.SHAPES))
-    parser.add_argument("--types", nargs="+", choices=llm_systems.TYPES, default=["F32", "Q8_0", "Q4_0"])
+    parser.add_argument("--types", nargs="+", choices=llm_systems.TYPES, default=["F32", "F16", "Q8_0", "Q4_0"])
     parser.add_argument("--threads", nargs="+", type=int, default=sorted({1, len(os.sched_getaffinity(0))}))
     parser.add_argument("--depths", nargs="+", type=int, default=[0, 1024, 4096])
     parser.add_argument("--turns", type=int, default=3)

@@ -147,8 +147,8 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    module, fit = "openvino_genai", {"F32": ["fp32"], "Q8_0": ["int8"], "Q4_0": ["int4", "--group-size", "32", "--sym", "--ratio",
-                                                                                "1.0"]}
+    module, fit = "openvino_genai", {"F32": ["fp32"], "F16": ["fp16"], "Q8_0": ["int8"],
+                                     "Q4_0": ["int4", "--group-size", "32", "--sym", "--ratio", "1.0"]}
 
     @classmethod
     def prepare(cls, work, shape, kind):
