@@ -237,9 +237,10 @@ Status Engine::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_
     if (state == nullptr) return;
     const auto index = static_cast<size_t>(state - graph_.states().data());
     release_pages(graph_, state->data);
-    if (!is_last || state->value != value || index < compiled_->first_made_state ||
-        states_.changes(index) || uses[value] != 1)
-      return;
+    if (!is_last || index < compiled_->first_made_state || states_.changes(index)) return;
+    while (value != state->value && uses[value] == 1)
+      value = graph_.nodes()[graph_.value_info(value).node].inputs[0];
+    if (uses[value] != 1) return;  // others read the value or what it views
     states_.drop(graph_, index);
     drop_data((*kept)[index]);
     any_gone = true;

@@ -19,6 +19,10 @@ std::string ranges_of(const ReadyPlan& ready) {
   return out.empty() ? out : out + "\n";
 }
 
+[[gnu::cold, gnu::noinline]] Status not_kept(const ValueInfo& info) {
+  return not_found("'", info.name, "' is not kept; only the copy packed by its kernel is");
+}
+
 }  // namespace
 
 const Bindings& Engine::bindings() const { return parts_.front()->plan.bindings; }
@@ -47,8 +51,7 @@ Result<Tensor> Engine::value(ValueId id) const {
     states_.may_be_written(state);
     if (device_ != nullptr && states_.changes(state)) HG_TRY(device_->fetch_state(state));
     const Tensor& tensor = graph_.states()[state].data.tensor;
-    if (states_.data(state) == nullptr && tensor.count() > 0)
-      return not_found("'", info.name, "' is not kept; only the copy packed by its kernel is");
+    if (states_.data(state) == nullptr && tensor.count() > 0) return not_kept(info);
     return view(states_.data(state), tensor.dtype, tensor.shape);
   }
   HG_CHECK(has_run_, "'", info.name, "' has no value yet; call run() first");
@@ -72,6 +75,8 @@ Result<Tensor> Engine::computed(ValueId id) const {
   if (const PlacedTensor* const here = plan.find(id, Side::host)) {
     Tensor tensor = here->tensor;
     tensor.data = address_of(here->place);
+    if (tensor.data == nullptr && here->place.kind == Place::Kind::state)
+      return not_kept(graph_.value_info(id));
     return tensor;
   }
   const PlacedTensor* const there = plan.find(id, Side::device);

@@ -123,7 +123,7 @@ void* Engine::address_of(const Place& place) const {
       return inputs_.data(index) == nullptr ? nullptr
                                             : at(inputs_.data(index));  // run_on() sets it
     case Place::Kind::state:
-      return at(states_.data(index));
+      return states_.data(index) == nullptr ? nullptr : at(states_.data(index));
     case Place::Kind::fixed:
       return at(const_cast<void*>(place.address));
   }
@@ -131,7 +131,13 @@ void* Engine::address_of(const Place& place) const {
 }
 
 void Engine::resolve(ReadyPlan& ready) {
-  ready.resolve(generation_, [&](const Place& place) { return address_of(place); });
+  ready.resolve(generation_, [&](const Place& place) -> void* {
+    void* const data = address_of(place);
+    // A weight of which only packed copies remain counts as given; nothing may read it.
+    if (data == nullptr && place.kind == Place::Kind::state)
+      return reinterpret_cast<void*>(uintptr_t{64});
+    return data;
+  });
   for (const ReadyPlan::InputPatch& patch : ready.patches) {
     void* const data = inputs_.data(static_cast<size_t>(patch.input));
     ready.tensors[patch.tensor].data =

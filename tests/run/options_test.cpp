@@ -15,6 +15,7 @@
 
 #include "hg/hg.h"
 #include "hg/kernel.h"
+#include "hg/quantize.h"
 #include "lib/platform/instruction_set.h"
 #include "tests/support/must.h"
 
@@ -103,6 +104,49 @@ TEST(SessionOptions, LowMemoryPacksNothing) {
   EXPECT_GT(usual.memory.packed_bytes, 0);
   EXPECT_EQ(low.memory.packed_bytes, 0);
   EXPECT_LT(distance(low.y, usual.y), 1e-5);
+}
+
+// A weight that a pass widened, and that a view gives its shape, goes when a kernel has packed it.
+TEST(SessionOptions, WidenedWeightsAreFreed) {
+  Graph g;
+  const Value x = g.input("x", f32, {1, 32, 24, 24});
+  g.output("y", conv(x, weight(g, "w", {64, 32, 3, 3}, 1), {}, {.padding = {1, 1}}));
+  const Model model =
+      must(quantize(*Model::from_graph(std::move(g)), {.bits = 8, .group = 16, .least = 0})).model;
+  const Answer one = answer(model, {.threads = 1}), two = answer(model, {.threads = 2});
+  constexpr int64_t kCount = 64 * 32 * 9;
+  EXPECT_GE(one.memory.packed_bytes, kCount * 4);
+  EXPECT_LT(one.memory.weights_bytes, kCount * 2);
+  EXPECT_EQ(distance(one.y, two.y), 0);
+  // Neither the weight nor its view can be read.
+  Session session = must(Session::create(model));
+  std::vector<float> pixels = input();
+  EXPECT_TRUE(session.set_input("x", view(pixels, {1, 32, 24, 24})).ok());
+  must(session.run());
+  int not_kept = 0;
+  const Graph& compiled = session.compiled_graph();
+  for (ValueId id = 0; id < compiled.value_count(); ++id) {
+    const Result<Tensor> value = session.value(compiled.value_info(id).name);
+    if (value.ok()) EXPECT_NE(value->data, nullptr);
+    not_kept += value.status().message().find("is not kept") != std::string_view::npos;
+  }
+  EXPECT_EQ(not_kept, 2);
+}
+
+// Offsets of which only the packed copy remains are not taken for missing ones.
+TEST(SessionOptions, PackedOffsetsAreGiven) {
+  Graph g;
+  TensorData levels = must(TensorData::allocate(i8, {32, 24}));
+  for (int i = 0; i < 32 * 24; ++i) levels.tensor.as<int8_t>()[i] = static_cast<int8_t>(i % 255);
+  const Value blocks = reshape(cast(g.buffer("levels", std::move(levels)), f32), {2, 16, 24});
+  const Value w = blocks * weight(g, "scales", {2, 1, 24}, 1) + neg(weight(g, "z", {2, 1, 24}, 2));
+  const Value x = reshape(g.input("x", f32, {1, 32, 24, 24}), {576, 32});
+  g.output("y", matmul(x, reshape(w, {32, 24})));
+  const Model model = must(Model::from_graph(std::move(g)));
+  const Answer low = answer(model, {.threads = 1});
+  ASSERT_TRUE(has_op(low, "quantized_linear"));
+  EXPECT_LT(distance(low.y, answer(model, {.threads = 1, .disabled_passes = {"low_bits"}}).y),
+            1e-5);
 }
 
 // x w, with bias, residual and activation, if `fuses`.
