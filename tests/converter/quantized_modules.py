@@ -44,7 +44,7 @@ class Layers(nn.Module):
             if self.kinds[-1] in AVERAGES:  # later layers would enlarge how it rounds
                 break
         self.layers = nn.ModuleList(layers)
-        self.head = rng.choice(["mean", "pool", "flatten", "none", "linear"]) if dims == 2 else rng.choice(["none", "flatten", "linear"])
+        self.head = rng.choice(["mean", "pool", "flatten", "none", "linear", "std", "max"]) if dims == 2 else rng.choice(["none", "flatten", "linear"])
         if self.kinds[-1] in AVERAGES:
             self.head = "none"
         self.last = nn.Linear(CHANNELS, 5) if self.head == "linear" else nn.Identity()
@@ -64,7 +64,7 @@ class Layers(nn.Module):
         kinds = ["conv", "conv", "conv_relu", "conv_bn", "conv_bn_relu", "relu", "add", "add_relu", "cat", "mul", "number", "moved", "parts"]
         if self.dims == 2:
             kinds += ["hardswish", "elu", "leaky", "leaky_", "sigmoid", "tanh", "relu6", "hardtanh", "max_pool", "avg_pool", "up", "bilinear", "transposed", "batch_norm", "layer_norm", "group_norm", "instance_norm", "hardsigmoid", "dropout", "clamp", "adaptive"]
-            kinds += ["prelu"] if self.eager else []
+            kinds += ["prelu", "gelu", "masked", "exact", "index", "sorted"] if self.eager else []
         kind = rng.choice(kinds)
         self.kinds.append(kind)
         if kind == "conv":
@@ -132,6 +132,16 @@ class Layers(nn.Module):
             return layer(x.transpose(1, -1).contiguous()).transpose(1, -1)
         if kind == "leaky_":
             return nn.functional.leaky_relu(x, 0.1, inplace=self.eager)
+        if kind == "gelu":
+            return nn.functional.gelu(x)
+        if kind == "masked":
+            return x.masked_fill(x > 0.5, 0.3)
+        if kind == "exact":
+            return nn.functional.interpolate(x, scale_factor=1.5, mode="nearest-exact")
+        if kind == "index":
+            return x[:, [3, 0, 7, 1, 6, 2, 5, 5]]
+        if kind == "sorted":
+            return torch.sort(x, 1, descending=True)[0]
         if kind == "clamp":
             return torch.clamp(x, -0.5, 0.75)
         return layer(x)
@@ -144,6 +154,10 @@ class Layers(nn.Module):
             x = x.mean((2, 3))
         elif self.head == "pool":
             x = nn.functional.adaptive_avg_pool2d(x, 1).flatten(1)
+        elif self.head == "std":
+            x = x.std((2, 3))
+        elif self.head == "max":
+            x = x.max(1)[0]
         elif self.head == "flatten":
             x = x.flatten(1)
         elif self.head == "linear":
@@ -238,10 +252,12 @@ class Bags(nn.Module):
 
 
 def embedding(rng):
-    """A quantized embedding, or one of bags."""
+    """A quantized embedding, or one of bags, which may have 4 bits."""
     bag = rng.random() < 0.5
-    layer = (nn.EmbeddingBag(9, SIZE - rng.randint(0, 3), mode="sum") if bag else nn.Embedding(9, SIZE - rng.randint(0, 3)))
-    layer.qconfig = tq.float_qparams_weight_only_qconfig
+    four = bag and rng.random() < 0.5
+    width = SIZE - (2 if four else 1) * rng.randint(0, 3)
+    layer = nn.EmbeddingBag(9, width, mode="sum") if bag else nn.Embedding(9, width)
+    layer.qconfig = tq.float_qparams_weight_only_qconfig_4bit if four else tq.float_qparams_weight_only_qconfig
     module = tq.convert(tq.prepare(nn.Sequential(layer).eval()))[0]
     return (Bags(module, rng), "bag") if bag else (Rows(module), "embedding")
 
@@ -304,7 +320,7 @@ def drawn(seed):
         module = quantize_fx.prepare_fx(module, mapping, (draw(4),))
         module(draw(4)), module(draw(2))
         module = quantize_fx.convert_fx(module)
-    if {"up", "bilinear"} & set(kinds):  # PyTorch 2.13's script calls an op that older libtorch lacks
+    if {"up", "bilinear", "exact"} & set(kinds):  # PyTorch 2.13's script calls an op that older libtorch lacks
         engine += " upsample"
     averages = " averages" if AVERAGES & set(kinds) else ""
     return module, draw, f"{engine} {'eager' if eager else 'fx'} {dims}d{averages}"

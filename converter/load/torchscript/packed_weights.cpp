@@ -38,16 +38,30 @@ Unpacked recurrent_cell(const c10::IValue& object) {
   return result;
 }
 
-// The levels of the rows. FBGEMM adds -scale * zero_point, rounded to f32.
+// The levels of the rows. FBGEMM adds -scale * zero_point, rounded to f32; for 4 bits it rounds
+// this and the scale to f16.
 Unpacked embedding(const c10::IValue& object) {
   const at::Tensor weight = of("embedding_bag_unpack", object).at(0).toTensor();
-  if (weight.scalar_type() != at::kQUInt8) return {kPackedEmbedding, {}};
-  const at::Tensor scale = at::q_per_channel_scales(weight).to(at::kFloat);
+  const bool is_half = weight.scalar_type() == at::kQUInt4x2;
+  at::Tensor levels = at::int_repr(weight);
+  if (is_half) {  // two in a byte, the first one in the low bits
+    if (levels.numel() * 2 != weight.numel()) return {kPackedEmbedding, {}};
+    levels = at::stack({levels.bitwise_and(15), levels.div(16, "floor")}, -1).view(weight.sizes());
+  } else if (weight.scalar_type() != at::kQUInt8) {
+    return {kPackedEmbedding, {}};
+  }
+  at::Tensor scale = at::q_per_channel_scales(weight).to(at::kFloat);
   const at::Tensor zero_point = at::q_per_channel_zero_points(weight).to(at::kFloat);
+  at::Tensor offset = scale.mul(zero_point).neg();
+  if (is_half) {
+    scale = scale.to(at::kHalf).to(at::kFloat);
+    offset = offset.to(at::kHalf).to(at::kFloat);
+  }
   return {kPackedEmbedding,
-          {{"weight", at::int_repr(weight)},
+          {{"bits", is_half ? 4 : 8},
+           {"weight", levels},
            {"scale", scale.unsqueeze(1)},
-           {"offset", scale.mul(zero_point).neg().unsqueeze(1)}}};
+           {"offset", offset.unsqueeze(1)}}};
 }
 
 }  // namespace

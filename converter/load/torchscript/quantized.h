@@ -19,7 +19,8 @@ inline constexpr const char* kPackedWeights = "hologram.PackedWeights";
 //   reduce_range       whether inputs are rounded to 7 bits
 //   ih, hh             packed weights
 inline constexpr const char* kPackedCell = "hologram.PackedCell";
-// Of an embedding, whose rows are weight * scale + offset. None for other levels than 8 bits:
+// Of an embedding, whose rows are weight * scale + offset. None for levels it cannot unpack:
+//   bits               8 or 4
 //   weight             levels (u8)
 //   scale, offset      [rows, 1]
 inline constexpr const char* kPackedEmbedding = "hologram.PackedEmbedding";

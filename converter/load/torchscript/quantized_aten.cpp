@@ -10,24 +10,28 @@ namespace {
 
 // How a result of an op on a quantized tensor is rounded.
 enum class Rounding {
-  none,   // its elements are elements of the argument
+  plain,  // it is not quantized
+  none,   // its elements are elements of the argument; further results are not quantized
   same,   // to the levels of the argument
   steps,  // to those levels; it is linear, so it is computed in whole numbers of levels
   unit,   // to 256 levels from 0 to 1
   sign,   // to 256 levels from -1 to 1
 };
 constexpr std::pair<Rounding, std::string_view> kRoundings[] = {
+    {Rounding::plain, " eq ge gt le lt ne "},
     {Rounding::none,
-     " alias adaptive_max_pool2d channel_shuffle chunk clone contiguous detach expand flatten flip "
-     "index_select max_pool1d max_pool2d max_pool3d movedim narrow permute pixel_shuffle "
-     "pixel_unshuffle relu repeat replication_pad1d replication_pad2d replication_pad3d "
-     "reflection_pad1d reflection_pad2d reshape select slice split split_with_sizes squeeze "
-     "swapaxes t transpose unbind unflatten unsqueeze upsample_nearest1d upsample_nearest2d "
-     "upsample_nearest3d view "},
-    {Rounding::same, " cat clamp constant_pad_nd hardtanh pad relu6 stack threshold "},
+     " _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d "
+     "adaptive_max_pool2d alias broadcast_to channel_shuffle chunk clone contiguous detach expand "
+     "expand_as flatten flip index index_select max max_pool1d max_pool2d max_pool3d min movedim "
+     "narrow permute pixel_shuffle pixel_unshuffle relu repeat replication_pad1d replication_pad2d "
+     "replication_pad3d reflection_pad1d reflection_pad2d reshape reshape_as select slice sort "
+     "split split_with_sizes squeeze swapaxes t tile transpose unbind unflatten unsqueeze "
+     "upsample_nearest1d upsample_nearest2d upsample_nearest3d view view_as "},
+    {Rounding::same,
+     " cat clamp constant_pad_nd gelu hardtanh masked_fill pad relu6 stack std threshold "},
     {Rounding::steps,
-     " adaptive_avg_pool2d adaptive_avg_pool3d avg_pool2d avg_pool3d leaky_relu mean "
-     "upsample_bilinear2d "},
+     " adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d "
+     "avg_pool3d leaky_relu mean upsample_bilinear2d "},
     {Rounding::unit, " hardsigmoid sigmoid "},
     {Rounding::sign, " tanh "},
 };
@@ -69,9 +73,12 @@ void Lowering::lower_aten(ScriptNode&& node) {
   std::string op = node.kind.starts_with("aten::") ? node.kind.substr(6) : node.kind;
   const bool in_place = is_in_place(node) && removes(op, "_");
   const std::optional<Rounding> rounding = rounding_of(op);
-  if (!rounding || node.outputs.size() != 1 || !node.outs.empty())
+  if (!rounding || node.outputs.empty() || !node.outs.empty() || node.overload == "other" ||
+      (node.outputs.size() > 1 && *rounding != Rounding::none) ||
+      (*rounding == Rounding::plain ? in_place : x != node.inputs.begin()))
     return refuse(std::move(node),
                   "the op is not supported for quantized tensors; dequantize them before it");
+  if (*rounding == Rounding::plain) return keep(std::move(node));
   if (*rounding == Rounding::none) {
     levels_[result] = levels;
     return keep(std::move(node));

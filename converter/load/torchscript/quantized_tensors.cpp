@@ -26,11 +26,12 @@ void Lowering::lower_tensor(const ScriptNode& at, const Object& tensor) {
 void Lowering::lower_embedding(ScriptNode&& node) {
   const Object* packed = object_of(argument_of(node, "weight").value_or(-1), kPackedEmbedding);
   const std::string op = node.kind.substr(std::strlen("quantized::"));
-  const bool bag = op == "embedding_bag_byte";
+  const bool bag = op.starts_with("embedding_bag_");
   if (packed == nullptr)
     return refuse(std::move(node), "the packed weights are not an attribute of the model");
-  if (attribute(*packed, "weight").is_none() || (!bag && op != "embedding_byte"))
-    return refuse(std::move(node), "only weights of 8 bits are supported");
+  const Item bits = attribute(*packed, "bits");
+  if (!bits.is_int() || !op.ends_with(std::get<Dim>(bits.value) == Dim(4) ? "_4bit" : "_byte"))
+    return refuse(std::move(node), "only its own weights of 8 or 4 bits are supported");
   const auto is_off = [&](const char* name) {
     const auto id = argument_of(node, name);
     return !id || known_.is_none(*id) || known_.number(*id) == 0.0;
