@@ -127,13 +127,21 @@ std::string weights_text(const std::vector<QuantizedWeight>& weights, bool is_mi
     before += weight.bytes_before;
     bytes += weight.bytes;
   }
-  if (weights.empty()) return "no layer has a weight that is large enough to quantize\n";
+  if (weights.empty())
+    return "no weight is quantized: each is kept, has few bits already, or has fewer elements "
+           "than --least\n";
   if (nearest > 0)
     out += str_cat("second order: squared errors of results are ", percent_text(selected / nearest),
                    " of those with nearest levels\n");
   return out + str_cat(uint64_t{weights.size()},
                        weights.size() == 1 ? " weight: " : " weights: ", bytes_text(before), " -> ",
                        bytes_text(bytes), "\n");
+}
+
+std::string range_text(float low, float high) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.4g to %.4g", low, high);
+  return text;
 }
 
 std::string ms_text(double ms) { return str_cat(std::round(ms * 1000) / 1000, " ms"); }
@@ -149,9 +157,9 @@ std::string layers_text(const std::vector<CalibratedLayer>& layers) {
       out += str_cat("floats, ", layer.stays, "\n");
       continue;
     }
-    out += str_cat("input ", layer.low, " to ", layer.high);
+    out += str_cat("input ", range_text(layer.low, layer.high));
     if (!layer.rounded.empty())
-      out += str_cat(", result in 8 bits, ", layer.rounded_low, " to ", layer.rounded_high);
+      out += str_cat(", result in 8 bits, ", range_text(layer.rounded_low, layer.rounded_high));
     if (layer.ms)
       out += str_cat("; a run takes ", ms_text(*layer.ms), ", with this layer in floats ",
                      ms_text(*layer.float_ms));
@@ -375,7 +383,7 @@ int main(int argc, char** argv) {
       .is_at_least(0)
       .shows_default();
   line.add("--keep", job.options.keep,
-           "a weight, or a module with all its weights, to leave unchanged");
+           "a weight, or a module with all its weights, to leave unchanged; once per name");
   line.add("--least", job.options.least, "leave weights with fewer elements unchanged")
       .is_at_least(0)
       .shows_default();

@@ -148,9 +148,10 @@ Result<Quantized> quantize(const Model& model, std::span<const std::vector<Const
     HG_CHECK(!options.metric || options.max_error,
              "quantize: there is a metric, but no `max_error`");
     if (options.max_error || options.rounding == Rounding::second_order) {
-      HG_CHECK(!options.fastest,
-               "quantize: `fastest` is about layers that take their inputs in 8 bits; with "
-               "`rounding` second_order or `max_error`, inputs stay floats");
+      HG_CHECK(!options.fastest && options.percentile == 100, "quantize: `",
+               options.fastest ? "fastest" : "percentile",
+               "` is about layers that take their inputs in 8 bits; with `rounding` second_order "
+               "or `max_error`, inputs stay floats");
       HG_TRY(check_samples(samples));
       return options.max_error ? quantize_to_limit(model, samples, options, session)
                                : quantize_by_samples(model, samples, options, session);

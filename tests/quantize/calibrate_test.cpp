@@ -421,7 +421,7 @@ TEST(Calibrate, FastestKeepsWholeLayers) {
   }
 }
 
-TEST(Calibrate, FastestNeedsLayersWithEightBitInputs) {
+TEST(Calibrate, FastestAndPercentileNeedLayersWithEightBitInputs) {
   const Model model = model_of(block());
   const std::vector<float> x = waves(2 * 3 * 64);
   const Samples samples = {{view(x, {2, 3, 8, 8})}};
@@ -429,9 +429,12 @@ TEST(Calibrate, FastestNeedsLayersWithEightBitInputs) {
             "quantize: `fastest` requires samples");
   for (QuantizeOptions options :
        {QuantizeOptions{.rounding = Rounding::second_order}, QuantizeOptions{.max_error = 0.1}}) {
-    options.fastest = true;
-    EXPECT_NE(quantize(model, samples, options).status().message().find("inputs stay floats"),
-              std::string::npos);
+    for (const bool is_fastest : {false, true}) {
+      options.percentile = is_fastest ? 100 : 99;
+      options.fastest = is_fastest;
+      EXPECT_NE(quantize(model, samples, options).status().message().find("inputs stay floats"),
+                std::string::npos);
+    }
   }
 }
 
