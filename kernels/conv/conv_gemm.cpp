@@ -428,6 +428,7 @@ Status prepare_pixel(PrepareContext& c) {
                  auto* const rounded = static_cast<BFloat16*>(to);
                  for (int64_t i = 0; i < count; ++i) rounded[i] = BFloat16(weight[i]);
                }));
+  if (p.rounded) p.loops = &gemv_table(DType::bf16);
   c.make_state(p);
   return {};
 }
@@ -456,11 +457,9 @@ void run_pixel(const RunContext& c) noexcept {
   }
   const int64_t grain = std::max<int64_t>(64, 32768 / std::max<int64_t>(1, s.c) / 64 * 64);
   c.parallel_for(s.o, grain, [&](int64_t begin, int64_t end) {
-    if (p.rounded)
-      p.loops->dots_bf16(s.n, end - begin, s.c, x, s.c, p.rounded + begin * s.c, s.c, y + begin,
-                         s.o);
-    else
-      p.loops->dots(s.n, end - begin, s.c, x, s.c, weight + begin * s.c, s.c, y + begin, s.o);
+    const void* const rows =
+        p.rounded ? static_cast<const void*>(p.rounded + begin * s.c) : weight + begin * s.c;
+    p.loops->dots(s.n, end - begin, s.c, x, s.c, rows, s.c, y + begin, s.o);
     const Epilogue e = {.activation = s.activation,
                         .column_bias = bias ? bias + begin : nullptr,
                         .residual = residual ? residual + begin : nullptr};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul and linear in f32. y is divided into tiles; results do not depend on the size of a tile. A
-// tile runs over k in pieces whose panels of b fit the first-level cache, and ends with the
-// epilogue. Constant b is packed once, or read in place (low_memory, models with a past).
+// matmul and linear in f32, and mixed_linear. y is divided into tiles; results do not depend on the
+// size of a tile. A tile runs over k in pieces whose panels of b fit the first-level cache, and
+// ends with the epilogue. Constant b is packed once, or read in place (low_memory, models with a
+// past). Of b in 16 bits, the lines that are packed are widened.
 #include "kernels/gemm/gemm.h"
 
 #include <algorithm>
@@ -10,7 +11,8 @@
 #include "kernels/ceil_div.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/tiles.h"
-#include "kernels/simd/half_simd.h"
+#include "kernels/gemm/wide_lines.h"
+#include "lib/table/reads_stored.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -48,6 +50,7 @@ struct Gemm {
   int64_t a_at = -1;
   MatmulShape exact = {};
   bool has_weights = false;  // b is constant, and may not be in the cache
+  bool is_half = false;      // b is f16 or bf16
   // The transposed product is computed: rows of a are packed, and weights are read in place.
   bool is_turned = false;
   bool pack_a = false, by_rows = false;
@@ -75,10 +78,9 @@ struct Gemm {
     const int64_t most = kFirstCacheFloats / (depth * table->nr) * table->nr;
     return std::min(all, std::max<int64_t>(table->nr, most));
   }
-  int64_t slot_a() const {
-    if (packed_b) return 0;
-    return (rounded_b ? table->nr : packed_columns()) * kDepthPiece;
-  }
+  int64_t slot_a() const { return packed_b ? 0 : wide_at() * (is_half ? 2 : 1); }
+  // Widened lines follow the panels.
+  int64_t wide_at() const { return (rounded_b ? table->nr : packed_columns()) * kDepthPiece; }
 };
 
 bool is_gemm(const PrepareContext& c) { return c.out(0).dtype == f32; }
@@ -228,14 +230,16 @@ bool can_turn(const Gemm& g) {
          s.m <= kTurnedRows && (s.m <= 2 * g.table->mr || rest == 0 || rest > 4);
 }
 
-// The slot of a turned product has columns of y, followed by rows of nr columns. The panels of a
-// are in the workspace at a_at.
+// The slot of a turned product has columns of y, followed by rows of nr columns, and by widened
+// lines. The panels of a are in the workspace at a_at.
 int64_t turned_height(const Gemm& g) { return round_up(g.s.m, g.table->nr); }
 
 void prepare_turned(PrepareContext& c, Gemm g) {
   g.is_turned = true;
   g.lanes = tile_lanes(c, ceil_div(g.s.n, kTurnedColumns));
-  g.slot_bytes = (turned_height(g) * kTurnedColumns + g.s.m * g.table->nr) * 4;
+  g.slot_bytes = (turned_height(g) * kTurnedColumns + g.s.m * g.table->nr +
+                  (g.is_half ? kTurnedColumns * kDepthPiece : 0)) *
+                 4;
   g.a_at = slot_step(tile_workspace(g.lanes, g.slot_bytes));
   c.set_workspace(g.a_at + turned_height(g) * g.s.k * 4);
   c.make_state(std::move(g));
@@ -246,11 +250,12 @@ Status prepare(PrepareContext& c) {
   g.s = product_shape(c);
   g.table = &gemm_table();
   g.half = &half_table();
+  g.is_half = c.in(1).dtype != f32;
   const MatmulShape& s = g.s;
   g.by_rows = s.m * (s.k + s.n) > s.k * s.n;
   const int nr = g.table->nr;
   if (c.is_constant(1) && s.batches() == 1 && s.n > 0 && s.k > 0) {
-    pack_weights(c, g);
+    if (!g.is_half) pack_weights(c, g);
     g.has_weights = true;
   }
   if (can_turn(g)) {
@@ -307,36 +312,38 @@ void sweep_filled(const GemmTable& table, int64_t columns, float* panels, Sweep 
 }
 
 // Prefetches b[k, n] alongside a sweep.
-void expect(const float* b, int64_t k, int64_t n, const MatmulShape& s, Sweep& sweep) {
+void expect(const StoredMatrix& b, int64_t k, int64_t n, const MatmulShape& s, Sweep& sweep) {
   const bool along_k = s.b_row == 1;
   if (!along_k && s.b_col != 1) return;
-  sweep.next = b;
+  sweep.next = b.data;
   sweep.next_rows = along_k ? n : k;
-  sweep.next_floats = along_k ? k : n;
-  sweep.next_step = along_k ? s.b_col : s.b_row;
+  sweep.next_bytes = (along_k ? k : n) * size_of(b.dtype);
+  sweep.next_step = (along_k ? s.b_col : s.b_row) * size_of(b.dtype);
 }
 
 // Packs panels of b before each sweep, which reads the next ones of weights from memory meanwhile.
-void sweep_packing(const Gemm& g, const float* b, int64_t k_left, float* panels,
+void sweep_packing(const Gemm& g, const StoredMatrix& b, int64_t k_left, float* panels,
                    const Sweep& whole) {
   const MatmulShape& s = g.s;
   const int64_t all = whole.columns, width = g.packed_columns();
   sweep_filled(*g.table, width, panels, whole, [&](int64_t j, Sweep& sweep) {
     const int64_t k = sweep.k, next = j + width;
-    g.table->pack(k, sweep.columns, b + j * s.b_col, s.b_row, s.b_col, panels, k * g.table->nr);
+    b.at(j * s.b_col)
+        .pack(*g.table, k, sweep.columns, s.b_row, s.b_col, panels, panels + g.wide_at());
     sweep.next_rows = 0;
     if (!g.has_weights) return;
     if (next < all)
-      expect(b + next * s.b_col, k, std::min(width, all - next), s, sweep);
+      expect(b.at(next * s.b_col), k, std::min(width, all - next), s, sweep);
     else if (k_left > k)
-      expect(b + k * s.b_row, std::min(k, k_left - k), std::min(width, all), s, sweep);
+      expect(b.at(k * s.b_row), std::min(k, k_left - k), std::min(width, all), s, sweep);
   });
 }
 
 // y^T = b^T a^T, tile by tile.
 void run_turned(const RunContext& c, const Gemm& g) {
   const MatmulShape& s = g.s;
-  const float *const a = c.in(0).as<float>(), *const b = c.in(1).as<float>();
+  const float* const a = c.in(0).as<float>();
+  const StoredMatrix b(c.in(1));
   const float* const bias = c.has(2) ? c.in(2).as<float>() : nullptr;
   const float* const residual = c.has(3) ? c.in(3).as<float>() : nullptr;
   float* const y = c.out(0).as<float>();
@@ -351,15 +358,17 @@ void run_turned(const RunContext& c, const Gemm& g) {
   });
   const auto tile = [&](int64_t index, float* slot) {
     const int64_t j0 = index * kTurnedColumns, columns = std::min(kTurnedColumns, s.n - j0);
-    float* const rows = slot + height * kTurnedColumns;
+    float *const rows = slot + height * kTurnedColumns, *const wide = rows + s.m * nr;
     for (int64_t k0 = 0; k0 < s.k; k0 += kDepthPiece) {
       const int64_t piece = std::min(kDepthPiece, s.k - k0);
+      const StoredMatrix lines = b.at(j0 * s.b_col + k0);
+      if (g.is_half) lines.widen_to(wide, columns, piece, s.b_col, 1);
       g.table->sweep({.rows = columns,
                       .columns = s.m,
                       .k = piece,
                       .left = columns,
-                      .a = b + j0 * s.b_col + k0,
-                      .a_row = s.b_col,
+                      .a = g.is_half ? wide : lines.floats(),
+                      .a_row = g.is_half ? piece : s.b_col,
                       .a_col = 1,
                       .panels = panels + k0 * height,
                       .panel_step = piece * nr,
@@ -385,7 +394,7 @@ void run(const RunContext& c) noexcept {
   if (g.is_turned) return run_turned(c, g);
   const MatmulShape& s = g.s;
   const float* a = g.a_at >= 0 ? rounded_a(c, g) : c.in(0).as<float>();
-  const float* b = c.in(1).as<float>();
+  const StoredMatrix b(c.in(1));
   const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
   const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
   float* y = c.out(0).as<float>();
@@ -411,7 +420,7 @@ void run(const RunContext& c) noexcept {
                             .column_bias = bias ? bias + j0 : nullptr,
                             .residual = residual ? residual + offset : nullptr};
         const float* tile_a = a + s.a_offset(batch) + i0 * s.a_row;
-        const float* tile_b = b + s.b_offset(batch) + j0 * s.b_col;
+        const StoredMatrix tile_b = b.at(s.b_offset(batch) + j0 * s.b_col);
         const int64_t key = batch * s.m + i0;
         const bool has_rows = g.keeps_a && *key_of(slot) == key;
         for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += most) {
@@ -447,7 +456,7 @@ void run(const RunContext& c) noexcept {
               g.half->widen(nr * piece, g.rounded_b + packed_at + j * piece, slot);
             });
           else
-            sweep_packing(g, tile_b + k0 * s.b_row, s.k - k0, slot, sweep);
+            sweep_packing(g, tile_b.at(k0 * s.b_row), s.k - k0, slot, sweep);
         }
         if (g.keeps_a) *key_of(slot) = key;
       });
@@ -466,6 +475,9 @@ constexpr KernelDef kKernels[] = {
      .prepare = prepare,
      .run = run,
      .strided = 1u << 1},
+#if defined(HG_READS_STORED)
+    {.op = "mixed_linear", .name = "gemm", .prepare = prepare, .run = run, .strided = 1u << 1},
+#endif
 };
 
 }  // namespace

@@ -70,9 +70,9 @@ struct Sweep {
   bool add = false;
   const Epilogue* epilogue = nullptr;  // pointers to the first element
   // What the next sweep reads from memory, which the last panel of this one prefetches: rows of b,
-  // `next_step` apart.
-  const float* next = nullptr;
-  int64_t next_rows = 0, next_floats = 0, next_step = 0;
+  // `next_step` bytes apart.
+  const char* next = nullptr;
+  int64_t next_rows = 0, next_bytes = 0, next_step = 0;
 };
 
 struct GemmTable {

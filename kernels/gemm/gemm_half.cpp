@@ -13,7 +13,7 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/tiles.h"
-#include "kernels/simd/half_simd.h"
+#include "kernels/gemm/wide_lines.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -125,24 +125,6 @@ Status prepare(PrepareContext& c) {
   c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
   c.make_state(std::move(g));
   return {};
-}
-
-// to[i, p] = from[i row + p column], with contiguous lines in f32, in whichever direction they are
-// contiguous in memory. Returns the distances of rows and columns in the result.
-template <class T>
-std::pair<int64_t, int64_t> widen(const HalfTable& half, int64_t rows, int64_t columns,
-                                  const T* from, int64_t row, int64_t column, float* to) {
-  if (column != 1 && row == 1) {
-    for (int64_t p = 0; p < columns; ++p) half.widen(rows, from + p * column, to + p * rows);
-    return {1, rows};
-  }
-  for (int64_t i = 0; i < rows; ++i) {
-    if (column == 1)
-      half.widen(columns, from + i * row, to + i * columns);
-    else
-      for (int64_t p = 0; p < columns; ++p) to[i * columns + p] = load(from + i * row + p * column);
-  }
-  return {columns, 1};
 }
 
 // Lines of a or b along k, in f32 or as pairs. Returns the distances of lines and of their

@@ -272,20 +272,20 @@ struct RowBlocks {
 
 // Prefetches rows from memory to the second-level cache, in parts alongside the blocks of a panel.
 struct NextRows {
-  static constexpr int64_t kLine = 16;  // floats
-  const float* row = nullptr;
-  int64_t rows = 0, floats = 0, step = 0, at = 0;
+  static constexpr int64_t kLine = 64;
+  const char* row = nullptr;
+  int64_t rows = 0, bytes = 0, step = 0, at = 0;
   int64_t each = 0;  // lines of a part
 
-  NextRows(const float* from, int64_t count, int64_t width, int64_t distance, int64_t parts)
-      : row(from), rows(count), floats(width), step(distance) {
-    each = rows * ((floats + kLine - 1) / kLine) / parts + 1;
+  NextRows(const char* from, int64_t count, int64_t width, int64_t distance, int64_t parts)
+      : row(from), rows(count), bytes(width), step(distance) {
+    each = rows * ((bytes + kLine - 1) / kLine) / parts + 1;
   }
   HWY_INLINE void bring_part() {
     for (int64_t line = 0; line < each && rows > 0; ++line) {
       __builtin_prefetch(row + at, 0, 2);
       at += kLine;
-      if (at < floats) continue;
+      if (at < bytes) continue;
       at = 0;
       row += step;
       --rows;
@@ -344,8 +344,9 @@ void sweep(const Sweep& s) {
     b.a = s.a;
     b.y = s.y + j;
     const bool is_last = j + kNr >= s.columns;
-    NextRows next(is_last ? s.next : panel + s.panel_step, is_last ? s.next_rows : 1,
-                  is_last ? s.next_floats : s.k * kNr, s.next_step, (s.rows + kMr - 1) / kMr);
+    NextRows next(is_last ? s.next : reinterpret_cast<const char*>(panel + s.panel_step),
+                  is_last ? s.next_rows : 1, is_last ? s.next_bytes : s.k * kNr * 4, s.next_step,
+                  (s.rows + kMr - 1) / kMr);
     for (int64_t i = 0, index = 0; i < s.rows; i += b.rows, ++index) {
       next.bring_part();
       set_rows(s, blocks.rows(index), b);

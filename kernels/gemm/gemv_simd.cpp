@@ -8,8 +8,9 @@
 #include "kernels/simd/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/simd/rows-inl.h"
+#include "kernels/simd/halves-inl.h"
 #include "lib/table/holds.h"
+#include "lib/table/reads_stored.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -21,14 +22,6 @@ constexpr int kMostRows = 2;  // at once; more of them read b from the cache aga
 constexpr int kMostRows = 4;
 #endif
 
-HWY_INLINE V load_wide(D d, const float* from) { return hn::LoadU(d, from); }
-HWY_INLINE V load_wide(D d, const BFloat16* from) {
-  const hn::RebindToUnsigned<D> bits;
-  const hn::Rebind<uint16_t, D> narrow;
-  const auto half = hn::LoadU(narrow, reinterpret_cast<const uint16_t*>(from));
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, half)));
-}
-
 // Rounds exactly as often as the vector code does.
 HWY_INLINE float mul_add(float a, float b, float sum) {
   const hn::CappedTag<float, 1> one;
@@ -39,7 +32,7 @@ HWY_INLINE float mul_add(float a, float b, float sum) {
 // because inlined copies would be large.
 template <class B>
 HWY_NOINLINE void add_rest(int rows, int columns, int64_t first, int64_t k, const float* a,
-                           int64_t a_row, const B b, int64_t b_row, float* y, int64_t y_row) {
+                           int64_t a_row, const B* b, int64_t b_row, float* y, int64_t y_row) {
   for (int i = 0; i < rows; ++i)
     for (int j = 0; j < columns; ++j) {
       float sum = y[i * y_row + j];
@@ -49,9 +42,20 @@ HWY_NOINLINE void add_rest(int rows, int columns, int64_t first, int64_t k, cons
     }
 }
 
-// kRows x kColumns dot products at once, with two sums each if they fit the registers.
+// Rows of b are prefetched so many bytes ahead, unless that would be too far for the cache.
+constexpr int64_t kFetchAhead = 8192, kFetchMost = 1 << 17;
+// The distance in elements, for columns that are read at once.
+template <class B>
+int64_t fetch_ahead(int columns, int64_t b_row) {
+  constexpr auto kSize = static_cast<int64_t>(sizeof(B));
+  const int64_t block = columns * b_row;
+  if (block <= 0 || block * kSize > kFetchMost) return kFetchAhead / kSize;
+  return (kFetchAhead / kSize + block - 1) / block * block;
+}
+
+// kRows x kColumns dot products at once.
 template <int kRows, int kColumns, class B>
-HWY_INLINE void dots_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row, const B b,
+HWY_INLINE void dots_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row, const B* b,
                         int64_t b_row, float* y, int64_t y_row) {
   const D d;
   V sums[kRows][kColumns];
@@ -59,18 +63,30 @@ HWY_INLINE void dots_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row, c
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 8
     for (int j = 0; j < kColumns; ++j) sums[i][j] = hn::Zero(d);
-  int64_t p = 0;
-  for (; p + kLanes <= k; p += kLanes) {
+  const auto step = [&](int64_t p) HWY_ATTR {
     V left[kRows];
 #pragma GCC unroll 4
     for (int i = 0; i < kRows; ++i) left[i] = hn::LoadU(d, a + i * a_row + p);
 #pragma GCC unroll 8
     for (int j = 0; j < kColumns; ++j) {
-      const V right = load_wide(d, b + (j * b_row + p));
+      const V right = load_floats(d, b + (j * b_row + p));
 #pragma GCC unroll 4
       for (int i = 0; i < kRows; ++i) sums[i][j] = hn::MulAdd(left[i], right, sums[i][j]);
     }
+  };
+  int64_t p = 0;
+#if !defined(HG_SMALL)
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(B));
+  static_assert(kLine % kLanes == 0);
+  const int64_t ahead = fetch_ahead<B>(kColumns, b_row);
+  for (; p + kLine <= k; p += kLine) {
+#pragma GCC unroll 8
+    for (int j = 0; j < kColumns; ++j) __builtin_prefetch(b + (j * b_row + p + ahead), 0, 2);
+#pragma GCC unroll 4
+    for (int64_t q = 0; q < kLine; q += kLanes) step(p + q);
   }
+#endif
+  for (; p + kLanes <= k; p += kLanes) step(p);
 #pragma GCC unroll 4
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 8
@@ -80,7 +96,7 @@ HWY_INLINE void dots_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row, c
 }
 
 template <int kRows, class B>
-void dots_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, B b, int64_t b_row,
+void dots_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, const B* b, int64_t b_row,
                float* y, int64_t y_row) {
   constexpr int kColumns = kRows == 1 ? 8 : kRows == 2 ? 4 : kRows == 3 ? 3 : 2;
   int64_t j = 0;
@@ -90,10 +106,11 @@ void dots_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, B b, i
 }
 
 template <class B>
-void dots(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row, B b,
+void dots(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row, const void* b,
           int64_t b_row, float* y, int64_t y_row) {
   by_rows<kMostRows>(0, rows, [&]<int kRows>(int64_t i) {
-    dots_rows<kRows>(columns, k, a + i * a_row, a_row, b, b_row, y + i * y_row, y_row);
+    dots_rows<kRows>(columns, k, a + i * a_row, a_row, static_cast<const B*>(b), b_row,
+                     y + i * y_row, y_row);
   });
 }
 
@@ -135,7 +152,7 @@ void distances(int64_t columns, int64_t k, const float* a, const float* b, int64
 
 template <int kRows, int kVectors, class B>
 HWY_INLINE void combine_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_col,
-                           const B b, int64_t b_row, float* y, int64_t y_row) {
+                           const B* b, int64_t b_row, float* y, int64_t y_row) {
   const D d;
   V sums[kRows][kVectors];
 #pragma GCC unroll 4
@@ -148,7 +165,7 @@ HWY_INLINE void combine_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row
     for (int i = 0; i < kRows; ++i) factor[i] = hn::Set(d, a[i * a_row + p * a_col]);
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      const V right = load_wide(d, b + (p * b_row + v * kLanes));
+      const V right = load_floats(d, b + (p * b_row + v * kLanes));
 #pragma GCC unroll 4
       for (int i = 0; i < kRows; ++i) sums[i][v] = hn::MulAdd(factor[i], right, sums[i][v]);
     }
@@ -162,19 +179,19 @@ HWY_INLINE void combine_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row
 // The last columns of combine, which do not fill a vector.
 template <class B>
 HWY_NOINLINE void combine_rest(int rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
-                               int64_t a_col, const B b, int64_t b_row, float* y, int64_t y_row) {
+                               int64_t a_col, const B* b, int64_t b_row, float* y, int64_t y_row) {
   for (int64_t j = 0; j < columns; ++j)
     for (int i = 0; i < rows; ++i) {
       float sum = 0;
       for (int64_t p = 0; p < k; ++p)
-        sum = mul_add(a[i * a_row + p * a_col], b[p * b_row + j], sum);
+        sum = mul_add(a[i * a_row + p * a_col], static_cast<float>(b[p * b_row + j]), sum);
       y[i * y_row + j] = sum;
     }
 }
 
 template <int kRows, class B>
-void combine_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, int64_t a_col, B b,
-                  int64_t b_row, float* y, int64_t y_row) {
+void combine_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, int64_t a_col,
+                  const B* b, int64_t b_row, float* y, int64_t y_row) {
   constexpr int kVectors = kRows == 1 ? 8 : kRows == 2 ? 4 : kRows == 3 ? 3 : 2;
   int64_t j = 0;
   for (; j + kVectors * kLanes <= columns; j += kVectors * kLanes)
@@ -186,21 +203,26 @@ void combine_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, int
 
 template <class B>
 void combine(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row, int64_t a_col,
-             B b, int64_t b_row, float* y, int64_t y_row) {
+             const void* b, int64_t b_row, float* y, int64_t y_row) {
   by_rows<kMostRows>(0, rows, [&]<int kRows>(int64_t i) {
-    combine_rows<kRows>(columns, k, a + i * a_row, a_row, a_col, b, b_row, y + i * y_row, y_row);
+    combine_rows<kRows>(columns, k, a + i * a_row, a_row, a_col, static_cast<const B*>(b), b_row,
+                        y + i * y_row, y_row);
   });
 }
 
-constexpr GemvTable table() {
+template <class B, DType kDType>
+constexpr GemvTable table_of() {
   GemvTable loops;
-  loops.dots = dots<const float*>;
-  loops.distances = distances;
-  loops.combine = combine<const float*>;
-  if constexpr (holds(DType::bf16)) loops.dots_bf16 = dots<const BFloat16*>;
+#if defined(HG_READS_STORED)
+  if constexpr (holds(kDType)) loops = {dots<B>, combine<B>};
+#else  // what Precision::bf16 needs
+  if constexpr (kDType == DType::bf16) loops.dots = dots<B>;
+#endif
   return loops;
 }
-constexpr GemvTable kTable = table();
+constexpr GemvTable kFloats = {dots<float>, combine<float>, distances};
+constexpr GemvTable kHalves = table_of<Half, DType::f16>();
+constexpr GemvTable kBFloats = table_of<BFloat16, DType::bf16>();
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -208,7 +230,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hg::kernels {
 
-const GemvTable& gemv_table() { return *HG_SIMD_CHOOSE(kTable); }
+const GemvTable& gemv_table(DType b) {
+  if (b == f16) return *HG_SIMD_CHOOSE(kHalves);
+  if (b == bf16) return *HG_SIMD_CHOOSE(kBFloats);
+  return *HG_SIMD_CHOOSE(kFloats);
+}
 
 }  // namespace hg::kernels
 #endif

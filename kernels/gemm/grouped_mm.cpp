@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products over groups of rows. In f32 each group is a product as in gemm.cpp, with b packed
-// while it is read; other dtypes use plain loops. The order of a group's sums is fixed.
+// while it is read, also from 16 bits; other dtypes use plain loops. The order of a group's sums is
+// fixed.
 #include <algorithm>
 
 #include "hg/kernel.h"
@@ -9,6 +10,8 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/tiles.h"
+#include "kernels/gemm/wide_lines.h"
+#include "lib/table/reads_stored.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -21,7 +24,7 @@ template <class T>
 struct Product {
   int64_t m = 0, k = 0;
   const T* a = nullptr;
-  const T* b = nullptr;
+  int64_t b_at = 0;  // in input 1
   T* y = nullptr;
 };
 
@@ -44,10 +47,10 @@ struct Shapes {
       begin = end;
       end = std::clamp(ends[e], begin, rows);
     }
-    const T *a = c.in(0).as<T>(), *b = c.in(1).as<T>();
+    const T* a = c.in(0).as<T>();
     T* y = c.out(0).as<T>();
-    if (by_rows) return {end - begin, k, a + begin * a_row, b + group * b_group, y + begin * n};
-    return {m, end - begin, a + begin * a_col, b + begin * b_row, y + group * m * n};
+    if (by_rows) return {end - begin, k, a + begin * a_row, group * b_group, y + begin * n};
+    return {m, end - begin, a + begin * a_col, begin * b_row, y + group * m * n};
   }
   int64_t covered(const RunContext& c) const {  // rows that are in groups
     int64_t end = 0;
@@ -91,11 +94,12 @@ void loops(const RunContext& c) {
   c.parallel_for(s.groups, 1, [&](int64_t first, int64_t end) {
     for (int64_t group = first; group < end; ++group) {
       const auto p = s.product<T>(c, group);
+      const T* const b = c.in(1).as<T>() + p.b_at;
       for (int64_t i = 0; i < p.m; ++i)
         for (int64_t j = 0; j < s.n; ++j) {
           SumOf<T> sum = 0;
           for (int64_t q = 0; q < p.k; ++q)
-            sum += load(p.a[i * s.a_row + q * s.a_col]) * load(p.b[q * s.b_row + j * s.b_col]);
+            sum += load(p.a[i * s.a_row + q * s.a_col]) * load(b[q * s.b_row + j * s.b_col]);
           p.y[i * s.n + j] = store<T>(sum);
         }
     }
@@ -110,7 +114,8 @@ void run_loops(const RunContext& c) noexcept {
 Status prepare_gemm(PrepareContext& c) {
   Shapes s = shapes_of(c);
   s.table = &gemm_table();
-  s.slot_bytes = kDepthPiece * s.tile_n() * 4;
+  // Widened lines of b follow its panels.
+  s.slot_bytes = kDepthPiece * s.tile_n() * (c.in(1).dtype == f32 ? 4 : 8);
   s.lanes = tile_lanes(c, s.groups * s.tiles_n());
   c.set_workspace(tile_workspace(s.lanes, s.slot_bytes));
   c.make_state(s);
@@ -121,21 +126,25 @@ void run_gemm(const RunContext& c) noexcept {
   const Shapes& s = c.state<Shapes>();
   clear_rest(c, s);
   const int64_t nr = s.table->nr, tiles = s.tiles_n();
+  const StoredMatrix all(c.in(1));
+  const GemvTable& few = gemv_table(all.dtype);
   for_tiles(c, s.groups * tiles, s.lanes, s.slot_bytes, [&](int64_t index, float* slot) {
     const Product<float> p = s.product<float>(c, index / tiles);
     const int64_t j = index % tiles * s.tile_n(), columns = std::min(s.tile_n(), s.n - j);
-    const float* b = p.b + j * s.b_col;
+    const StoredMatrix b = all.at(p.b_at + j * s.b_col);
     if (p.m == 0) return;
     if (p.k == 0) {
       for (int64_t i = 0; i < p.m; ++i) std::fill_n(p.y + i * s.n + j, columns, 0.0f);
     } else if (p.m <= kGemvRows && s.b_row == 1 && s.a_col == 1) {
-      gemv_table().dots(p.m, columns, p.k, p.a, s.a_row, b, s.b_col, p.y + j, s.n);
+      few.dots(p.m, columns, p.k, p.a, s.a_row, b.data, s.b_col, p.y + j, s.n);
     } else if (p.m <= kGemvRows && s.b_col == 1) {
-      gemv_table().combine(p.m, columns, p.k, p.a, s.a_row, s.a_col, b, s.b_row, p.y + j, s.n);
+      few.combine(p.m, columns, p.k, p.a, s.a_row, s.a_col, b.data, s.b_row, p.y + j, s.n);
     } else {
       for (int64_t k = 0; k < p.k; k += kDepthPiece) {
         const int64_t piece = std::min(kDepthPiece, p.k - k);
-        s.table->pack(piece, columns, b + k * s.b_row, s.b_row, s.b_col, slot, piece * nr);
+        b.at(k * s.b_row)
+            .pack(*s.table, piece, columns, s.b_row, s.b_col, slot,
+                  slot + kDepthPiece * s.tile_n());
         s.table->sweep({.rows = p.m,
                         .columns = columns,
                         .k = piece,
@@ -160,6 +169,13 @@ constexpr KernelDef kKernels[] = {
      .prepare = prepare_gemm,
      .run = run_gemm,
      .strided = 0b11},
+#if defined(HG_READS_STORED)
+    {.op = "mixed_grouped_mm",
+     .name = "gemm",
+     .prepare = prepare_gemm,
+     .run = run_gemm,
+     .strided = 0b11},
+#endif
     {.op = "grouped_mm",
      .name = "loops",
      .prepare = prepare_loops,

@@ -27,7 +27,7 @@ void grouped_mm_run(const Call& c) {
     }
 }
 
-constexpr Row kRows[] = {{"grouped_mm", grouped_mm_run}};
+constexpr Row kRows[] = {{"grouped_mm", grouped_mm_run}, {"mixed_grouped_mm", grouped_mm_run}};
 
 }  // namespace
 

@@ -88,6 +88,7 @@ void cdist_run(const Call& c) {
 constexpr Row kRows[] = {
     {"matmul", matmul_run},
     {"linear", linear_run},
+    {"mixed_linear", linear_run},
     {"cdist", cdist_run},
 };
 

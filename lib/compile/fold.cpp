@@ -10,8 +10,6 @@
 namespace hg {
 namespace {
 
-constexpr int64_t kMaxGrowth = int64_t{1} << 20;  // bytes that a folded value may add
-
 int64_t bytes_of(const TensorType& type) {
   const Result<Sizes> sizes = evaluate(type.shape, Bindings());
   return sizes.ok() ? sizes->count() * size_of(type.dtype) : std::numeric_limits<int64_t>::max();
@@ -74,7 +72,7 @@ class Folder {
       if (!is_constant(type.shape)) return false;
       out += bytes_of(type);
     }
-    return node.op->def.view != nullptr || out <= std::max(in, kMaxGrowth) || widens_bytes(node);
+    return node.op->def.view != nullptr || out <= std::max(in, kMostFolded) || widens_bytes(node);
   }
 
   // 8-bit weights, or those unpacked to 8 bits, that kernels read and pack as floats.

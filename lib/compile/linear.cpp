@@ -35,11 +35,11 @@ Value per_channel(const Value& b, const Value& y, int dim) {
   return b.rank() == 1 ? b : b.graph()->call("reshape", {b}, {{"shape", {b.dim(at)}}});
 }
 
-// linear(x, w) + b
+// linear(x, w) + b, or mixed_linear
 Value add_bias(const Match& m) {
   if (m.attrs("l").string("activation") != "none") return Value();
   const Value b = per_channel(m.value("b"), m.root(), m.root().rank() - 1);
-  return b ? m.graph().call("linear", {m.value("x"), m.value("w"), b}) : Value();
+  return b ? m.graph().call(m.node("l").op->name(), {m.value("x"), m.value("w"), b}) : Value();
 }
 
 // conv(x, w) + b
@@ -65,6 +65,7 @@ constexpr Rule kRules[] = {
     {"y: matmul(x, permute[p](w))", linear_of_turned},
     {"y: matmul(x, w)", linear_of_matmul},
     {"y: add(linear[l](x, w), b)", add_bias},
+    {"y: add(mixed_linear[l](x, w), b)", add_bias},
     {"q: quantized_linear[l](x, levels, scales) | quantized_linear[l](x, levels, scales, offsets)\n"
      "y: add(q, b)",
      add_bias_to_levels},

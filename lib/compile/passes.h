@@ -36,9 +36,12 @@ Status expand_composites(Graph& graph, const CompileContext& context);
 Status expand_for_device(Graph& graph, const CompileContext& context);
 Status fold_for_device(Graph& graph, const CompileContext& context);
 Status remove_dead(Graph& graph, const CompileContext& context);
+// Bytes of a value that the pass `fold` may keep instead of smaller constants.
+inline constexpr int64_t kMostFolded = int64_t{1} << 20;
 Status fold_constants(Graph& graph, const CompileContext& context);
 Status capture_constants(Graph& graph, const CompileContext& context);
 Status read_low_bits(Graph& graph, const CompileContext& context);
+Status read_half_weights(Graph& graph, const CompileContext& context);
 Status merge_common(Graph& graph, const CompileContext& context);
 Status fold_batch_norm(Graph& graph, const CompileContext& context);
 Status form_linear(Graph& graph, const CompileContext& context);

@@ -48,10 +48,10 @@ class Rows {
   }
   bool is_product(const Node& node) const {
     const std::string_view name = node.op->name();
-    if (name != "linear" && name != "quantized_linear") return false;
+    if (name != "linear" && name != "mixed_linear" && name != "quantized_linear") return false;
     // The residual comes with a later pass.
     const AttrReader attrs(node.op, node.attrs);
-    const size_t residual = name == "linear" ? 3 : 5;
+    const auto residual = static_cast<size_t>(node.op->signature.find_input("residual"));
     return from_end_ > 1 && attrs.string("activation") == "none" &&
            (node.inputs.size() <= residual || node.inputs[residual] == kNoValue);
   }

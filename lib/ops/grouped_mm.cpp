@@ -2,6 +2,7 @@
 // Matrix products in groups, as in mixture-of-experts layers. ends[e] is the end of group e in the
 // rows and the start of the next group. Rows after the last end belong to no group.
 #include "hg/op.h"
+#include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
 
@@ -11,10 +12,8 @@ namespace {
 // b of rank 3: a [rows, k], b [groups, k, n] -> y [rows, n], each row times the matrix of its
 // group. b of rank 2: a [m, rows], b [rows, n] -> y [groups, m, n], a sum over the rows of each
 // group.
-Status grouped_mm_infer(InferContext& c) {
+Status infer_groups(InferContext& c) {
   const TensorType &a = c.in(0), &b = c.in(1), &ends = c.in(2);
-  if (a.dtype != b.dtype || !is_float(a.dtype))
-    return c.fail("both matrices must have one float dtype, but are ", a.dtype, " and ", b.dtype);
   if (a.rank() != 2 || (b.rank() != 2 && b.rank() != 3))
     return c.fail("a must have 2 dims and b 2 or 3: a is ", a.shape, ", b is ", b.shape);
   if (ends.dtype != i64 || ends.rank() != 1)
@@ -26,6 +25,25 @@ Status grouped_mm_infer(InferContext& c) {
   Shape shape = {a.shape[0], b.shape.back()};
   if (b.rank() == 2) shape.insert(shape.begin(), ends.shape[0]);
   c.out(0) = {a.dtype, std::move(shape)};
+  return {};
+}
+
+Status grouped_mm_infer(InferContext& c) {
+  const DType a = c.in(0).dtype, b = c.in(1).dtype;
+  if (a != b || !is_float(a))
+    return c.fail("both matrices must have one float dtype, but are ", a, " and ", b);
+  return infer_groups(c);
+}
+
+Status mixed_grouped_mm_infer(InferContext& c) {
+  const DType a = c.in(0).dtype, b = c.in(1).dtype;
+  if (a != f32 || (b != f16 && b != bf16))
+    return c.fail("a is ", a, ", b is ", b, "; a must be f32, b f16 or bf16");
+  return infer_groups(c);
+}
+
+Status mixed_grouped_mm_expand(ExpandContext& c) {
+  c.set_out(0, c.graph().call("grouped_mm", {c.in(0), cast(c.in(1), f32), c.in(2)}));
   return {};
 }
 
@@ -59,6 +77,12 @@ constexpr OpDef kOps[] = {
     {.signature = "grouped_mm(a, b, ends) -> y",
      .infer = grouped_mm_infer,
      .grad = grouped_mm_grad,
+     .flops = grouped_mm_flops},
+    // grouped_mm in f32 whose b is kept in f16 or bf16.
+    {.signature = "mixed_grouped_mm(a, b, ends) -> y",
+     .infer = mixed_grouped_mm_infer,
+     .expand = mixed_grouped_mm_expand,
+     .traits = kInternal,
      .flops = grouped_mm_flops},
 };
 

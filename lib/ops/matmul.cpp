@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products: matmul with torch's broadcasting, linear with a fused epilogue, cdist.
 #include "hg/op.h"
+#include "lib/graph/internal_op.h"
 #include "lib/ops/fused.h"
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
@@ -81,11 +82,10 @@ Status matmul_grad(GradContext& c) {
 }
 
 // x: [..., in], weight: [out, in], bias: [out], residual: [..., out]
-Status linear_infer(InferContext& c) {
+Status infer_linear(InferContext& c, DType weight_dtype) {
   HG_TRY(check_activation(c));
   const TensorType& x = c.in(0);
   const TensorType& weight = c.in(1);
-  if (x.dtype == boolean) return c.fail("products of bool tensors are not defined");
   if (x.rank() < 1 || weight.rank() != 2)
     return c.fail("x must be [..., in] and weight [out, in]: x is ", x.shape, ", weight is ",
                   weight.shape);
@@ -94,11 +94,24 @@ Status linear_infer(InferContext& c) {
   Shape shape = x.shape;
   shape.back() = weight.shape[0];
   for (int i = 1; i < c.input_count(); ++i)
-    if (c.has(i) && c.in(i).dtype != x.dtype)
+    if (c.has(i) && c.in(i).dtype != (i == 1 ? weight_dtype : x.dtype))
       return c.fail("x is ", x.dtype, ", input ", i, " is ", c.in(i).dtype);
   HG_TRY(check_added(c, weight.shape[0], shape));
   c.out(0) = {x.dtype, std::move(shape)};
   return {};
+}
+
+Status linear_infer(InferContext& c) {
+  const DType x = c.in(0).dtype;
+  if (x == boolean) return c.fail("products of bool tensors are not defined");
+  return infer_linear(c, x);
+}
+
+Status mixed_linear_infer(InferContext& c) {
+  const DType x = c.in(0).dtype, weight = c.in(1).dtype;
+  if (x != f32 || (weight != f16 && weight != bf16))
+    return c.fail("x is ", x, ", weight is ", weight, "; x must be f32, weight f16 or bf16");
+  return infer_linear(c, weight);
 }
 
 // dx = dy weight, dweight = dy^T x, dbias = sum of dy over rows. The expansion supplies the
@@ -129,6 +142,14 @@ Status linear_expand(ExpandContext& c) {
   if (bias) y = g.call("add", {y, bias});
   if (residual) y = g.call("add", {y, residual});
   c.set_out(0, y);
+  return {};
+}
+
+Status mixed_linear_expand(ExpandContext& c) {
+  c.set_out(0,
+            c.graph().call("linear",
+                           {c.in(0), cast(c.in(1), f32), input_or_none(c, 2), input_or_none(c, 3)},
+                           {{"activation", c.attrs().string("activation")}}));
   return {};
 }
 
@@ -217,6 +238,12 @@ constexpr OpDef kOps[] = {
      .grad = linear_grad,
      .expand = linear_expand,
      .traits = kProduct,
+     .flops = matmul_flops},
+    // linear in f32 whose weight is kept in f16 or bf16.
+    {.signature = "mixed_linear(x, weight, bias?, residual?, activation: str = \"none\") -> y",
+     .infer = mixed_linear_infer,
+     .expand = mixed_linear_expand,
+     .traits = kProduct | kInternal,
      .flops = matmul_flops},
     // p-norms of the differences of all pairs of rows: a: [..., p, m], b: [..., r, m] -> [..., p,
     // r].

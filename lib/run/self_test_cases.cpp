@@ -304,6 +304,11 @@ constexpr Case kCases[] = {
        in.graph.call("mixed_attention",
                      {in.add({2, 4, 9, 12}, f32), in.add(keys, f16), in.add(keys, f16)});
      }},
+    {"mixed_linear",
+     [](CaseInputs& in) {
+       in.graph.call("mixed_linear",
+                     {in.add({3, 37}, f32), in.add({13, 37}, f16), in.add({13}, f32)});
+     }},
     {"attention_grad",
      [](CaseInputs& in) {
        in.graph.call("attention_grad",

@@ -123,6 +123,11 @@ constexpr Case kRareCases[] = {
        in.graph.call("grouped_mm",
                      {in.x({13, 67}), in.x({4, 67, 41}), numbers(in, i64, {4}, {1, 3, 9, 13})});
      }},
+    {"mixed_grouped_mm",
+     [](CaseInputs& in) {
+       in.graph.call("mixed_grouped_mm", {in.add({13, 67}, f32), in.add({4, 67, 41}, f16),
+                                          numbers(in, i64, {4}, {1, 3, 9, 13})});
+     }},
     {"index_select_reduce",
      [](CaseInputs& in) {
        in.graph.call("index_select_reduce",

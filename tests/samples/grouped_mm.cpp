@@ -29,6 +29,15 @@ std::vector<Sample> grouped_mm() {
   add({19, 13}, {13, 45}, {1, 3, 9, 13});
   add({3, 0}, {0, 4}, {0, 0});
   add({37, 270}, {270, 9}, {261, 270});
+  // The same with b in 16 bits.
+  for (size_t i = 0, count = all.size(); i < count; ++i) {
+    Sample sample = all[i];
+    sample.op = "mixed_grouped_mm";
+    sample.inputs[1].dtype = i % 2 == 0 ? f16 : bf16;
+    sample.gradient = false;
+    sample.floats = {f32};
+    all.push_back(std::move(sample));
+  }
   return all;
 }
 

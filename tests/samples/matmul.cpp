@@ -92,6 +92,16 @@ std::vector<Sample> matmul() {
            .gradient = false});
     }
   }
+  // The same with weights in 16 bits.
+  for (size_t i = 0, count = all.size(); i < count; ++i) {
+    if (all[i].op != "linear" || !all[i].inputs[1].values.empty()) continue;
+    Sample sample = all[i];
+    sample.op = "mixed_linear";
+    sample.inputs[1].dtype = i % 2 == 0 ? f16 : bf16;
+    sample.gradient = false;
+    sample.floats = {f32};
+    all.push_back(std::move(sample));
+  }
   for (double p : {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, std::numeric_limits<double>::infinity()}) {
     const bool smooth = p > 1 && p < 10;
     all.push_back({.op = "cdist",
