@@ -22,8 +22,8 @@ constexpr int64_t kPiece = 320;  // of c kernel, at most, whole channels
 constexpr int64_t kTile = 256;   // output pixels of a tile
 constexpr int64_t kFewColumns = 4;
 // Measured costs, in products of one element: reading operands through offsets, and gathering an
-// element.
-constexpr double kOffsetCost = 1.08, kGatherCost = 16;
+// element, without and with a stride.
+constexpr double kOffsetCost = 1.08, kGatherCost = 16, kStridedCost = 36;
 constexpr int64_t kSlack = 64;  // elements that the last vectors may read beyond the copy
 
 struct ConvDirect {
@@ -55,9 +55,10 @@ bool accepts(const PrepareContext& c) {
   // In the other method, few columns beyond the second to last panel are multiplied separately, and
   // an element of the patches is gathered for the products with each output channel.
   const int64_t columns = s.out_size() - rest + (rest > kFewColumns ? nr : rest);
+  const double gathering = s.stride[2] > 1 ? kStridedCost : kGatherCost;
   return !plain &&
          static_cast<double>(direct) * kOffsetCost <=
-             static_cast<double>(columns) * (1 + kGatherCost / static_cast<double>(s.group_o()));
+             static_cast<double>(columns) * (1 + gathering / static_cast<double>(s.group_o()));
 }
 
 void choose_tiles(ConvDirect& w, int threads) {

@@ -125,6 +125,9 @@ void run(const RunContext& c) noexcept {
     const int64_t o = task * width, columns = std::min(width, s.o - o);
     for (int64_t k = 0; k < f.depth; k += kDepthPiece) {
       const int64_t piece = std::min(kDepthPiece, f.depth - k);
+      const int64_t end = f.depth * f.panels * nr, left = f.depth - k - piece;
+      const int64_t next = left > 0 ? (k + piece) * f.panels * nr + o * std::min(kDepthPiece, left)
+                                    : (o + width) * std::min(kDepthPiece, f.depth);
       f.table->sweep({.rows = f.pixels,
                       .columns = columns,
                       .k = piece,
@@ -136,7 +139,10 @@ void run(const RunContext& c) noexcept {
                       .panel_step = piece * nr,
                       .y = sums,
                       .y_row = width,
-                      .add = k > 0});
+                      .add = k > 0,
+                      .next = reinterpret_cast<const char*>(packed + next),
+                      .next_rows = next < end ? 1 : 0,
+                      .next_bytes = std::min(piece * nr, end - next) * 4});
     }
     float* const to = y + o * f.pixels;
     for (int64_t i = 0; i < columns; ++i)

@@ -357,6 +357,7 @@ void run(const RunContext& c) noexcept {
                        .is_packed = all_packed != nullptr || g.rounded != nullptr,
                        .panels = panels,
                        .panel_step = piece * nr,
+                       .near_panels = true,
                        .y = y + at,
                        .y_row = size,
                        .add = k0 > first_k,

@@ -447,6 +447,7 @@ void run(const RunContext& c) noexcept {
                          .is_packed = true,
                          .panels = from,
                          .panel_step = piece * nr,
+                         .near_panels = true,
                          .y = products + e * w.product_step,
                          .y_row = panels * nr,
                          .add = k0 > 0});

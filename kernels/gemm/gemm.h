@@ -43,6 +43,7 @@ struct Block {
   int64_t y_row = 0;
   bool add = false;
   const Epilogue* epilogue = nullptr;  // pointers at the block
+  bool is_far = false;                 // y and the residual are larger than a cache
 };
 
 // Two vectors of columns at any positions. Row p of b is read at x[v] + offset[p], in whole
@@ -64,7 +65,8 @@ struct Sweep {
   bool is_packed = false;  // a is the result of pack_rows; otherwise it has these strides
   int64_t a_row = 0, a_col = 0;
   const float* panels = nullptr;
-  int64_t panel_step = 0;  // distance between panels
+  int64_t panel_step = 0;    // distance between panels
+  bool near_panels = false;  // they are in a cache: the sweep does not prefetch them
   float* y = nullptr;
   int64_t y_row = 0;
   bool add = false;

@@ -124,6 +124,17 @@ HWY_INLINE void store_whole(const Block& block, V (&sums)[kRows][kVectors], cons
   store_sums(block, sums, at);
 }
 
+// Packed rows of a are one stream, which comes from the second-level cache or from memory. Other
+// rows lose nothing.
+constexpr int64_t kPackedAhead = 512;
+// A larger y leaves the second-level cache. Shorter products are no time to wait for memory.
+constexpr int64_t kFarFloats = 1 << 18, kFarDepth = 32;
+#if defined(HG_SMALL)
+constexpr bool kSavesCode = true;
+#else
+constexpr bool kSavesCode = false;
+#endif
+
 // kWhole: all columns of the vectors are stored.
 template <int kRows, int kVectors, bool kWhole, class Source>
 void block_of(const Block& block, const Source& source, const int64_t* at, const int* valid) {
@@ -136,7 +147,7 @@ void block_of(const Block& block, const Source& source, const int64_t* at, const
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
   // Meanwhile prefetches the old values of y, or the lines that the next blocks write. With b in
-  // panels, products take long enough for stores to wait.
+  // panels, stores can wait, unless y comes from memory.
   if (block.add) {
     for (int i = 0; i < kRows; ++i) hwy::Prefetch(block.y + i * block.y_row + at[0]);
   } else if constexpr (std::is_same_v<Source, Gathered>) {
@@ -145,9 +156,17 @@ void block_of(const Block& block, const Source& source, const int64_t* at, const
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) expect_write(block.y + i * block.y_row + at[v] + kAhead);
+  } else if (!kSavesCode && block.is_far) {
+    const float* const residual = block.epilogue ? block.epilogue->residual : nullptr;
+    for (int i = 0; i < kRows; ++i)
+      for (int v = 0; v < kVectors; ++v) {
+        expect_write(block.y + i * block.y_row + at[v]);
+        if (residual) hwy::Prefetch(residual + i * block.y_row + at[v]);
+      }
   }
   for (int64_t p = 0; p < k; ++p) {
     V b[kVectors];
+    if constexpr (!kSavesCode) hwy::Prefetch(a + kPackedAhead);
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) b[v] = hn::LoadU(d, source.row(p, v));
 #pragma GCC unroll 12
@@ -300,6 +319,15 @@ HWY_INLINE void set_rows(const Sweep& s, int rows, Block& b) {
   b.a_col = rows;
 }
 
+HWY_INLINE Block block_of_sweep(const Sweep& s) {
+  return {.k = s.k,
+          .a_row = s.a_row,
+          .a_col = s.a_col,
+          .y_row = s.y_row,
+          .add = s.add,
+          .is_far = !kSavesCode && s.k >= kFarDepth && s.y_row * s.left > kFarFloats};
+}
+
 template <class Source>
 HWY_INLINE void under_panel(const Sweep& s, const Block& b, int columns, const float* panel) {
   if constexpr (kHasNarrow && std::is_same_v<Source, InPanel>)
@@ -311,7 +339,7 @@ HWY_INLINE void under_panel(const Sweep& s, const Block& b, int columns, const f
 template <class Source>
 void sweep_rows(const Sweep& s) {
   const RowBlocks blocks(s.left);
-  Block b = {.k = s.k, .a_row = s.a_row, .a_col = s.a_col, .y_row = s.y_row, .add = s.add};
+  Block b = block_of_sweep(s);
   Epilogue e;
   if (s.epilogue != nullptr) b.epilogue = &e;
   b.a = s.a;
@@ -334,7 +362,7 @@ template <class Source>
 void sweep(const Sweep& s) {
   if (s.columns > kNr && s.columns * s.k <= kFirstCacheFloats) return sweep_rows<Source>(s);
   const RowBlocks blocks(s.left);
-  Block b = {.k = s.k, .a_row = s.a_row, .a_col = s.a_col, .y_row = s.y_row, .add = s.add};
+  Block b = block_of_sweep(s);
   Epilogue e;
   if (s.epilogue != nullptr) b.epilogue = &e;
   const float* panel = s.panels;
@@ -344,9 +372,10 @@ void sweep(const Sweep& s) {
     b.a = s.a;
     b.y = s.y + j;
     const bool is_last = j + kNr >= s.columns;
+    const int64_t other_rows = s.near_panels ? 0 : 1;
     NextRows next(is_last ? s.next : reinterpret_cast<const char*>(panel + s.panel_step),
-                  is_last ? s.next_rows : 1, is_last ? s.next_bytes : s.k * kNr * 4, s.next_step,
-                  (s.rows + kMr - 1) / kMr);
+                  is_last ? s.next_rows : other_rows, is_last ? s.next_bytes : s.k * kNr * 4,
+                  s.next_step, (s.rows + kMr - 1) / kMr);
     for (int64_t i = 0, index = 0; i < s.rows; i += b.rows, ++index) {
       next.bring_part();
       set_rows(s, blocks.rows(index), b);
