@@ -265,6 +265,27 @@ def test_branches_on_values_are_those_of_the_example(tmp_path):
         assert np.isnan(logits).all() if 9 in prompt else np.isfinite(logits).all()
 
 
+def test_dynamic_positions_follow_the_length_of_the_text(tmp_path):
+    model = small(rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}, max_position_embeddings=24)
+    generator = hg.Generator(hg.llm.convert(model, tmp_path / "x.hgm"))
+    for prompt in [7, 8, 9], list(range(3, 33)):  # the module keeps the frequencies of its longest text
+        assert generator.generate(prompt, max_tokens=40, stop_ids=[]).ids == greedy(copy.deepcopy(model), [prompt], 40)[0]
+
+
+def test_caches_that_begin_anew_are_left_out(tmp_path):
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.3}
+    longrope = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [1.0, 2.0, 4.0, 8.0]}
+    torch.manual_seed(0)
+    config = transformers.Phi3Config(vocab_size=WORDS, max_position_embeddings=128, original_max_position_embeddings=24, rope_parameters=longrope, pad_token_id=0, **sizes)
+    model = transformers.Phi3ForCausalLM(config).eval()
+    whole = hg.llm.convert(model, tmp_path / "whole.hgm")
+    assert any("begins anew after 24 tokens" in warning for warning in whole.report.warnings)
+    assert hg.Generator(whole).generate([7, 8, 9], max_tokens=40, stop_ids=[]).ids == greedy(model, [[7, 8, 9]], 40)[0]
+    short = hg.llm.convert(model, tmp_path / "short.hgm", max_context=24)
+    assert any(each.name.startswith("past_key_values.") for each in short.inputs)
+    assert hg.Generator(short).generate([7, 8, 9], max_tokens=20, stop_ids=[]).ids == greedy(model, [[7, 8, 9]], 20)[0]
+
+
 def test_masks_by_broadcasting_are_those_by_vmap():
     from transformers.masking_utils import sdpa_mask
 

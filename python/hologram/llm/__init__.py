@@ -22,6 +22,7 @@ from .._model import Library, load, path_of, refuse_overwriting
 from .._quantize import quantize
 from ._check import compare_decoder, expected_of, expected_of_encoder, expected_of_images
 from ._decoder import decoder_of, fault_of
+from ._dynamic_positions import without_memory
 from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder, reads_sounds
 from ._images import image_decoder_of, images_of, reads_images
 from ._program import export, trace
@@ -242,11 +243,12 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_
     was_training = module.training
     try:
         module.eval()
-        programs, expect = _programs_of(torch, module, max_context, limit, text_only, warnings, work)
-        expected = []
-        if check:
-            with widened(torch, module):
-                expected = expect()
+        with without_memory(module):
+            programs, expect = _programs_of(torch, module, max_context, limit, text_only, warnings, work)
+            expected = []
+            if check:
+                with widened(torch, module):
+                    expected = expect()
     except (HologramError, MemoryError) as error:
         raise _named(error, module.config.model_type)
     except Exception as error:  # a module may fail in any way

@@ -53,6 +53,9 @@ def decoder_of(torch, model, limit=None, read=None):
     found, reason = find_pasts(torch, model, accepted)
     if found is not None and not is_masked and not found.has_states:
         found, reason = None, "its forward takes no attention_mask"
+    last = _last_before_reset(model)
+    if found is not None and last is not None and (limit is None or limit > last):
+        found, reason = None, f"its cache begins anew after {last} tokens, which max_context={last} or --max-context {last} avoids"
     if found is not None and read is None and _sees_later_tokens(torch, model):
         if getattr(model.config, "is_decoder", True) is False:
             raise UnsupportedError("logits depend on later tokens: a model that generates text needs is_decoder=true in config.json")
@@ -73,6 +76,16 @@ def decoder_of(torch, model, limit=None, read=None):
     made = _decoder(torch, model, accepted, is_masked, found, BATCH, read)
     made.without_past = "" if made.pasts else reason
     return made
+
+
+def _last_before_reset(model):
+    """The length after which generate() reads all tokens again, with other factors of their positions. Or None."""
+    from transformers import GenerationMixin
+
+    text = model.config.get_text_config(decoder=True)
+    is_long = (getattr(text, "rope_parameters", None) or {}).get("rope_type") == "longrope"
+    is_own = type(model).prepare_inputs_for_generation is not GenerationMixin.prepare_inputs_for_generation
+    return getattr(text, "original_max_position_embeddings", None) if is_long and is_own else None
 
 
 def _decoder(torch, model, accepted, is_masked, found, rows, read):
