@@ -390,6 +390,8 @@ def load(source, *, verify_weights=False):
         data = bytes(source)
         base = _core.ModelBase.read(data)
         return Library(base) if base.entries_() else Model._of(base)
+    if not isinstance(source, (str, os.PathLike)):
+        raise TypeError(f"a {type(source).__name__} is no model; load a .hgm file, or make a model with hologram.convert()")
     path = path_of(source)
     if not os.path.exists(path):
         raise NotFoundError(f"{path}: there is no such file")

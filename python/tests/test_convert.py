@@ -195,6 +195,9 @@ def test_refusals():
         hg.convert(Net())
     with pytest.raises(ValueError, match="'z'"):
         hg.convert(Net(), torch.randn(2, 8), dynamic={"z": {0: "n"}})
+    for takes_a_model in (hg.load, hg.torch.wrap, hg.Trainer):
+        with pytest.raises(TypeError, match=r"a Net is no model; .*hologram.convert\(\)"):
+            takes_a_model(Net())
 
 
 def test_the_check_sees_a_difference(monkeypatch):
