@@ -4,7 +4,9 @@
 //   factor := number | symbol | name '(' sum ',' sum ')' | 'sum' '(' sum ')' | '(' sum ')'
 //             | '-' factor | '@' number
 //   size := sum [' where @0 = ' factor (', @1 = ' factor) ...]
+#include <algorithm>
 #include <charconv>
+#include <string>
 #include <vector>
 
 #include "lib/graph/atom.h"
@@ -139,6 +141,15 @@ class Parser {
 };
 
 }  // namespace
+
+bool is_size(const Dim& dim) {
+  if (dim.is_constant()) return dim.constant() >= 0;
+  std::vector<std::string> symbols;
+  dim.collect_symbols(symbols);
+  return std::all_of(symbols.begin(), symbols.end(), [](const std::string& name) {
+    return !name.empty() && !is_digit(name[0]) && std::all_of(name.begin(), name.end(), is_word);
+  });
+}
 
 Status define_size(std::string_view text, NamedSizes& named) {
   return Parser(text, named).definition();

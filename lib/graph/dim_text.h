@@ -50,5 +50,8 @@ struct NamedSizes {
 // Defines the next name.
 Status define_size(std::string_view text, NamedSizes& named);
 Result<Dim> parse_size(std::string_view text, NamedSizes& named);
+// Whether the size of an input is valid: not a negative number, and all symbols are identifiers,
+// which files need.
+bool is_size(const Dim& dim);
 
 }  // namespace hg

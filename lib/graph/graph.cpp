@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/graph/access.h"
+#include "lib/graph/dim_text.h"
 #include "lib/graph/element.h"
 #include "lib/graph/lacks.h"
 #include "lib/graph/split_mix.h"
@@ -113,6 +114,10 @@ Value Graph::input(std::string name, DType dtype, Shape shape) {
   if (shape.size() > kMaxRank)
     return fail(invalid_argument("input '", name, "' has rank ", int64_t(shape.size()),
                                  "; the limit is ", kMaxRank));
+  for (const Dim& dim : shape)
+    if (!is_size(dim))
+      return fail(invalid_argument("input '", name, "' has the size '", dim,
+                                   "'; expected 0 or more, or a name such as 'n'"));
   return built(*this, [&] {
     const ValueId id = GraphAccess::add_value(*this, {dtype, std::move(shape)}, name);
     body_->inputs.push_back(id);

@@ -66,6 +66,25 @@ TEST(Graph, ChecksAttributesAndInputs) {
             std::string::npos);
 }
 
+// A file could not be read with such a size.
+TEST(Graph, InputsNeedValidSizes) {
+  const std::pair<Dim, const char*> cases[] = {{-2, "'-2'"},
+                                               {"bad name", "'bad name'"},
+                                               {"", "''"},
+                                               {"2n", "'2n'"},
+                                               {Dim("n") + Dim("a.b"), "'a.b + n'"}};
+  for (const auto& [size, text] : cases) {
+    Graph g;
+    EXPECT_FALSE(g.input("x", f32, {size, 3}));
+    EXPECT_EQ(g.status().code(), Code::invalid_argument);
+    EXPECT_EQ(g.status().message(), str_cat("input 'x' has the size ", text,
+                                            "; expected 0 or more, or a name such as 'n'"));
+  }
+  Graph g;
+  (void)g.input("x", f32, {0, "n_2", Dim("Batch") * 2 - 1});
+  EXPECT_TRUE(g.status().ok()) << g.status().message();
+}
+
 TEST(Graph, ValuesStayValidWhenTheirGraphMoves) {
   auto first = std::make_unique<Graph>();
   const Value x = first->input("x", f32, {"n", 2});

@@ -199,7 +199,7 @@ class Graph {
   Graph& operator=(const Graph&);
   ~Graph();
 
-  Value input(std::string name, DType dtype, Shape shape);
+  Value input(std::string name, DType dtype, Shape shape);  // sizes: 0 or more, or symbolic
   Value parameter(std::string name, DType dtype, const Sizes& shape,
                   const init::Rule& rule = init::zeros());
   Value parameter(std::string name, TensorData data);
