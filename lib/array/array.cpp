@@ -3,6 +3,7 @@
 #include "hg/array.h"
 
 #include "lib/graph/border.h"
+#include "lib/graph/readable.h"
 #include "lib/platform/memory.h"
 
 namespace hg {
@@ -59,8 +60,7 @@ Array Array::wrap(const ConstTensor& tensor, std::shared_ptr<void> owner) {
 
 Result<Array> Array::copy_of(const ConstTensor& tensor) {
   return or_no_memory([&]() -> Result<Array> {
-    HG_CHECK(tensor.data != nullptr || tensor.count() == 0, "a tensor of shape ", tensor.shape,
-             " has null data");
+    HG_CHECK(is_readable(tensor), "a tensor has ", unreadable_part(tensor));
     HG_TRY_ASSIGN(Array copy, allocate(tensor.dtype, tensor.shape));
     copy_elements(tensor, copy.tensor_);
     return copy;

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "lib/graph/border.h"
+#include "lib/graph/readable.h"
 #include "lib/platform/file.h"
 
 namespace hg {
@@ -305,8 +306,7 @@ std::vector<std::byte> npy_header(DType dtype, const Sizes& shape) {
 
 Status write_npy(const std::string& path, const ConstTensor& tensor) {
   return or_no_memory([&]() -> Status {
-    HG_CHECK(tensor.data != nullptr || tensor.count() == 0, path, ": a tensor of shape ",
-             tensor.shape, " has null data");
+    HG_CHECK(is_readable(tensor), path, ": a tensor has ", unreadable_part(tensor));
     TensorData owned;
     ConstTensor source = tensor;
     if (!tensor.is_contiguous()) {

@@ -6,6 +6,7 @@
 
 #include "lib/device/backend.h"
 #include "lib/graph/border.h"
+#include "lib/graph/readable.h"
 
 namespace hg {
 
@@ -73,6 +74,7 @@ GpuCounters Gpu::counters() const {
 Result<DeviceTensor> Gpu::upload(const ConstTensor& tensor) const {
   return or_no_memory([&]() -> Result<DeviceTensor> {
     HG_CHECK(backend_ != nullptr, "this Gpu is not open; use Gpu::open()");
+    HG_CHECK(is_readable(tensor), "a tensor has ", unreadable_part(tensor));
     DeviceTensor result{tensor.dtype, tensor.shape, nullptr, 0};
     HG_TRY_ASSIGN(result.memory, allocate_on(*backend_, std::max<int64_t>(tensor.bytes(), 1)));
     TensorData packed;

@@ -6,6 +6,7 @@
 #include "hg/promotion.h"
 #include "lib/eager/executor.h"
 #include "lib/graph/access.h"
+#include "lib/graph/readable.h"
 
 namespace hg {
 namespace {
@@ -47,8 +48,8 @@ Status ExecutorBase::Body::describe(std::string_view op, std::span<const Operand
   if (input.array_ != nullptr && !input.array_->memory_->host_is_current &&
       session.device == Device::cpu) [[unlikely]]
     HG_TRY(input.array_->to_host());
-  if (input.data_ == nullptr && shape.count() > 0) [[unlikely]]
-    return invalid_argument(input_label(op, i), " of shape ", shape, " has null data");
+  if (!is_readable(input.data_, shape, *input.strides_)) [[unlikely]]
+    return invalid_argument(input_label(op, i), " has ", unreadable_part(shape, *input.strides_));
   const bool contiguous = is_contiguous(shape, *input.strides_);
   key.push_back(kind | uint64_t{contiguous} << 4 | static_cast<uint64_t>(input.dtype_) << 8 |
                 shape.size() << 16);

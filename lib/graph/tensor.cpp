@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "lib/graph/border.h"
+#include "lib/graph/readable.h"
 #include "lib/platform/memory.h"
 
 namespace hg {
@@ -145,8 +146,14 @@ Result<TensorData> TensorData::allocate(DType dtype, const Sizes& shape) {
   });
 }
 
+std::string unreadable_part(const Sizes& shape, const Sizes& strides) {
+  const bool has_strides = strides.rank() == shape.rank();
+  return str_cat(has_strides ? "null data" : str_cat("strides ", strides), " for shape ", shape);
+}
+
 Result<TensorData> TensorData::copy_of(const ConstTensor& source) {
   return or_no_memory([&]() -> Result<TensorData> {
+    HG_CHECK(is_readable(source), "a tensor has ", unreadable_part(source));
     HG_TRY_ASSIGN(TensorData data, allocate(source.dtype, source.shape));
     copy_elements(source, data.tensor);
     return data;

@@ -7,6 +7,7 @@
 
 #include "lib/graph/access.h"
 #include "lib/graph/border.h"
+#include "lib/graph/readable.h"
 #include "lib/graph/rewrite.h"
 #include "lib/graph/split_mix.h"
 #include "lib/nn/layer.h"
@@ -219,7 +220,7 @@ Status Program::set_state(std::string_view name, const ConstTensor& value) {
     HG_TRY_ASSIGN(Array own, state(name));
     HG_CHECK(value.dtype == own.dtype() && value.shape == own.shape(), "'", name, "' is ",
              own.dtype(), own.shape(), ", not ", value.dtype, value.shape);
-    HG_CHECK(value.data != nullptr || value.count() == 0, "'", name, "' is given no elements");
+    HG_CHECK(is_readable(value), "'", name, "' is given ", unreadable_part(value));
     copy_elements(value, own.tensor());
     own.touch();
     return {};

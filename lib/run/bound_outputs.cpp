@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "lib/graph/access.h"
+#include "lib/graph/readable.h"
 #include "lib/run/extent.h"
 
 namespace hg {
@@ -43,6 +44,7 @@ Status BoundOutputs::set(size_t index, const Tensor& tensor) {
   const auto& [name, id] = graph_->outputs()[index];
   const TensorType& type = graph_->value_info(id).type;
   if (tensor.data != nullptr) {
+    HG_CHECK(is_readable(tensor), "output '", name, "' is given ", unreadable_part(tensor));
     HG_CHECK(tensor.dtype == type.dtype, "output '", name, "' is ", type, ", not a tensor of ",
              tensor.dtype);
     HG_CHECK(!data_decides_[index] || tensor.is_contiguous(), "output '", name, "' is ", type,

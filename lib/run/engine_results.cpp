@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/graph/readable.h"
 #include "lib/graph/rewrite.h"
 #include "lib/run/engine.h"
 
@@ -64,6 +65,7 @@ Status Engine::set_state(size_t index, const ConstTensor& tensor) {
   HG_CHECK(states_.changes(index), "'", state.name, "' cannot be set: no run changes it");
   HG_CHECK(tensor.dtype == own.dtype && tensor.shape == own.shape, "'", state.name, "' is ",
            own.dtype, own.shape, ", not ", tensor.dtype, tensor.shape);
+  HG_CHECK(is_readable(tensor), "'", state.name, "' is given ", unreadable_part(tensor));
   copy_elements(tensor, view(states_.data(index), own.dtype, own.shape));
   states_.may_be_written(index);
   return device_ != nullptr ? device_->store_state(index) : Status();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/graph/access.h"
+#include "lib/graph/readable.h"
 
 namespace hg {
 
@@ -53,8 +54,8 @@ Status Inputs::reserve(size_t index, DType dtype, const Sizes& shape) {
 
 Status Inputs::set(size_t index, const ConstTensor& tensor) {
   HG_TRY(check(info(index), tensor.dtype, tensor.shape));
-  HG_CHECK(tensor.data != nullptr || tensor.count() == 0, "input '", info(index).name,
-           "' is given null data for ", tensor.bytes(), " bytes");
+  HG_CHECK(is_readable(tensor), "input '", info(index).name, "' is given ",
+           unreadable_part(tensor));
   note_shape(index, tensor.shape);
   Tensor& own = tensors_[index];
   // Kernels never write to inputs.

@@ -15,6 +15,7 @@
 #include "lib/graph/border.h"
 #include "lib/graph/clock.h"
 #include "lib/graph/draws.h"
+#include "lib/graph/readable.h"
 #include "lib/run/pool_batch.h"
 
 namespace hg {
@@ -204,8 +205,8 @@ Status Pool::Body::check(const Request& request, BatchPart& part) const {
              (!type.shape[d].is_constant() || type.shape[d].constant() == input.shape[d]);
     HG_CHECK(fits, "input ", uint64_t{i}, " of the request is ", input.dtype, input.shape,
              ", of a request of ", part.rows, " rows; the model takes ", type);
-    HG_CHECK(input.data != nullptr || input.count() == 0, "input ", uint64_t{i},
-             " of the request has null data");
+    HG_CHECK(is_readable(input), "input ", uint64_t{i}, " of the request has ",
+             unreadable_part(input));
   }
   return {};
 }

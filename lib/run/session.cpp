@@ -152,7 +152,11 @@ Result<Session> Session::create(const Model& model, SessionOptions options) {
         no_gpu = gpu.status();
     }
     if (options.device == Device::vulkan) HG_TRY(no_gpu);
-    HG_CHECK(options.threads >= 0, "threads is ", options.threads, "; it must not be negative");
+    const std::pair<const char*, int64_t> limits[] = {{"threads", options.threads},
+                                                      {"memory_limit", options.memory_limit},
+                                                      {"most_rounds", options.most_rounds}};
+    for (const auto& [name, value] : limits)
+      HG_CHECK(value >= 0, name, " is ", value, "; it must not be negative");
     std::optional<Model> entry;
     if (!options.entry.empty()) {
       HG_TRY_ASSIGN(entry, model.entry(options.entry));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/graph/border.h"
+#include "lib/graph/readable.h"
 #include "lib/graph/rewrite.h"
 #include "lib/graph/same_bits.h"
 #include "lib/graph/state_names.h"
@@ -128,6 +129,7 @@ Status SharedStates::set_value(std::string_view name, const ConstTensor& tensor)
     const Tensor& own = shared->now.tensor;
     HG_CHECK(tensor.dtype == own.dtype && tensor.shape == own.shape, "'", name, "' is ", own.dtype,
              own.shape, ", not ", tensor.dtype, tensor.shape);
+    HG_CHECK(is_readable(tensor), "'", name, "' is given ", unreadable_part(tensor));
     copy_elements(tensor, own);
     shared->written = kAllWritten;
     return {};

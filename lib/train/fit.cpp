@@ -5,6 +5,7 @@
 
 #include "lib/graph/border.h"
 #include "lib/graph/clock.h"
+#include "lib/graph/readable.h"
 #include "lib/graph/split_mix.h"
 #include "lib/train/trainer.h"
 
@@ -72,6 +73,7 @@ Status check_data(const Session& session, int input, const ConstTensor& tensor, 
   for (int d = is_whole ? 0 : 1; fits && d < type.rank(); ++d)
     fits = !type.shape[d].is_constant() || type.shape[d].constant() == tensor.shape[d];
   HG_CHECK(fits, "input '", name, "' takes ", type, ", not data of ", tensor.dtype, tensor.shape);
+  HG_CHECK(is_readable(tensor), "input '", name, "' is given ", unreadable_part(tensor));
   return {};
 }
 

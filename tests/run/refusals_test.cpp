@@ -7,10 +7,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "hg/array.h"
 #include "hg/hg.h"
+#include "hg/npy.h"
 #include "hg/op.h"
+#include "hg/shared_states.h"
 #include "tests/support/must.h"
 #include "tests/support/small_model.h"
 
@@ -40,10 +44,50 @@ TEST(Refusals, RefusesBadInputsWithASentence) {
   expect_message(session.set_input("x", view(static_cast<const void*>(nullptr), f32, {2, 16})),
                  Code::invalid_argument, "null data");
   expect_message(session.output("q").status(), Code::not_found, "the outputs are y, z");
+  for (const auto& [limit, options] :
+       {std::pair<const char*, SessionOptions>{"threads", {.threads = -1}},
+        {"memory_limit", {.memory_limit = -1}},
+        {"most_rounds", {.most_rounds = -1}}})
+    expect_message(Session::create(model, options).status(), Code::invalid_argument,
+                   str_cat(limit, " is -1; it must not be negative"));
   expect_message(Session::create(model, {.dims = {{"m", 3}}}).status(), Code::invalid_argument,
                  "the model has no size 'm'");
   expect_message(Session::create(model, {.disabled_passes = {"magic"}}).status(),
                  Code::invalid_argument, "there is no pass 'magic'");
+}
+
+// A tensor made without view() has no strides, so that all its elements would be the first one.
+TEST(Refusals, RefusesTensorsWithoutDataOrStrides) {
+  std::vector<float> x = ramp(32);
+  const Sizes shape = {2, 16};
+  const ConstTensor no_strides(x.data(), f32, shape, {});
+  const ConstTensor few_strides(x.data(), f32, shape, {1});
+  const ConstTensor no_data(nullptr, f32, shape, {16, 1});
+  Session session = *Session::create(small_model());
+  Graph g;
+  const Value count = g.buffer("count", must(TensorData::allocate(f32, shape)));
+  g.assign(count, count + 1.0);
+  g.output("y", count);
+  const Model counter = must(Model::from_graph(std::move(g)));
+  Session own = *Session::create(counter);
+  const auto shared = must(SharedStates::create(counter));
+  for (const auto& [tensor, part] :
+       {std::pair<ConstTensor, const char*>{no_strides, "strides [] for shape [2, 16]"},
+        {few_strides, "strides [1] for shape [2, 16]"},
+        {no_data, "null data for shape [2, 16]"}}) {
+    const auto refuses = [&](const Status& status) {
+      expect_message(status, Code::invalid_argument, part);
+    };
+    refuses(session.set_input("x", tensor));
+    refuses(own.set_value("count", tensor));
+    refuses(shared->set_value("count", tensor));
+    refuses(TensorData::copy_of(tensor).status());
+    refuses(Array::copy_of(tensor).status());
+    refuses(write_npy("refused.npy", tensor));
+  }
+  Tensor out = view(x, shape);
+  out.strides = {};
+  expect_message(session.set_output("y", out), Code::invalid_argument, "strides [] for shape");
 }
 
 TEST(Refusals, RefusesASizeThatMeansTwoNumbers) {

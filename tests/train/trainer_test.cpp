@@ -449,6 +449,10 @@ TEST(Trainer, RefusesWithASentence) {
   Data data(8);
   EXPECT_FALSE(trainer.fit({data.set.inputs, {}}, {}).ok());
   EXPECT_EQ(trainer.fit(data.set, {.patience = -1}).message(), "patience is -1");
+  Dataset no_strides = data.set;
+  no_strides.inputs[0].strides = {};
+  EXPECT_EQ(trainer.fit(no_strides, {}).message(),
+            "input 'x' is given strides [] for shape [8, 6]");
   data.y[5] = 3000;
   const std::string sentence =
       "the target 'target' has the class 3000, the output has the classes 0";

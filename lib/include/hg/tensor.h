@@ -156,7 +156,7 @@ class Sizes {
 void append_text(std::string& out, const Sizes& sizes);  // "[2, 3]"
 Sizes contiguous_strides(const Sizes& shape);            // row-major, in elements
 
-// A non-owning view of memory. Strides count elements and may be zero or negative.
+// A non-owning view of memory. One stride per dim, in elements; strides may be zero or negative.
 struct Tensor {
   void* data = nullptr;
   DType dtype = f32;
