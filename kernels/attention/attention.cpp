@@ -200,6 +200,10 @@ struct Matrix {
 Matrix as_floats(const Tensor& from, int64_t offset, int64_t rows, int64_t columns, int64_t row,
                  int64_t column, float* copy) {
   if (from.dtype == f32) return {from.as<float>() + offset, row, column};
+  if (from.dtype == i8)  // without its scales
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j)
+        copy[i * columns + j] = from.as<int8_t>()[offset + i * row + j * column];
   for_float(from.dtype, [&]<class T>() {
     if constexpr (sizeof(T) == 2) {
       const T* const x = from.as<T>() + offset;
@@ -328,7 +332,9 @@ void attend_block(const RunContext& c, const AttentionState& s, int64_t head, in
                                memory + slot.wide);
     if (s.dim == 0) std::fill_n(w.scores, w.queries * kKeyBlock, 0.0f);  // no product writes them
     products.score(k);
+    scale_keys(c, s, o, 0, key, w.keys, w.queries, w.scores);
     s.attend->weigh(w);
+    scale_keys(c, s, o, 1, key, w.keys, w.queries, w.scores);
     const Matrix v = as_floats(c.in(2), o.v + key * s.v_time, w.keys, s.value_dim, s.v_time,
                                s.v_dim, memory + slot.wide);
     products.gather(v);

@@ -76,6 +76,7 @@ void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float*
     const int64_t keys = std::min(kKeyBlock, end - key);
     s.products->score(s.rows, keys, s.dim, memory, row_at(1, o.k + key * s.k_time), s.k_time,
                       scores);
+    scale_keys(c, s, o, 0, key, keys, s.rows, scores);
     AttentionScores w = {.queries = s.times,
                          .keys = keys,
                          .scale = static_cast<float>(s.scale),
@@ -95,6 +96,7 @@ void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float*
       else
         std::fill_n(w.scores, s.times * kKeyBlock, 0.0f);
     }
+    scale_keys(c, s, o, 1, key, keys, s.rows, scores);
     s.products->gather(s.rows, keys, s.value_dim, scores, row_at(2, o.v + key * s.v_time), s.v_time,
                        result);
   }

@@ -16,6 +16,7 @@
 #include "kernels/simd/halves-inl.h"
 #include "kernels/attention/attention_block.h"
 #include "lib/table/holds.h"
+#include "lib/table/reads_stored.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -203,6 +204,9 @@ constexpr FewTable few_table_of() {
 constexpr FewTable kFloats = few_table_of<float, DType::f32>();
 constexpr FewTable kHalves = few_table_of<hg::Half, DType::f16>();
 constexpr FewTable kBFloats = few_table_of<BFloat16, DType::bf16>();
+#if defined(HG_READS_STORED)
+constexpr FewTable kLevels = few_table_of<int8_t, DType::i8>();
+#endif
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -213,6 +217,9 @@ namespace hg::kernels {
 const FewTable& few_table(DType dtype) {
   if (dtype == f16) return *HG_SIMD_CHOOSE(kHalves);
   if (dtype == bf16) return *HG_SIMD_CHOOSE(kBFloats);
+#if defined(HG_READS_STORED)
+  if (dtype == i8) return *HG_SIMD_CHOOSE(kLevels);
+#endif
   return *HG_SIMD_CHOOSE(kFloats);
 }
 

@@ -20,7 +20,7 @@ struct FewTable {
                  const void* v, int64_t v_row, float* sums) = nullptr;
 };
 
-// For keys and values of f32, f16 or bf16.
+// For keys and values of f32, f16, bf16 or i8.
 const FewTable& few_table(DType dtype);
 
 }  // namespace hg::kernels

@@ -64,4 +64,14 @@ bool find_added(const AttentionMask<T>& mask, int64_t first, int64_t key, float*
   return true;
 }
 
+// Multiplies the numbers of keys, scores or weights, by the scales of k (0) or v (1), if any.
+inline void scale_keys(const RunContext& c, const AttentionShape& s, const AttentionOffsets& o,
+                       int of, int64_t first, int64_t keys, int64_t rows, float* numbers) {
+  if (!c.has(4 + of) || c.in(1).dtype != i8) return;
+  const int64_t step = s.scale_time[of];
+  const float* const scales = c.in(4 + of).as<float>() + o.scale[of] + first * step;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < keys; ++j) numbers[i * kKeyBlock + j] *= scales[j * step];
+}
+
 }  // namespace hg::kernels

@@ -15,6 +15,9 @@ namespace hg::kernels {
 struct AttentionShape {
   Sizes lead;                               // batch..., heads
   Sizes q_lead, k_lead, v_lead, mask_lead;  // strides of those dims
+  // Of the scales of k and v, if these are levels.
+  Sizes scale_lead[2];
+  int64_t scale_time[2] = {};
   int64_t heads_per_key_head = 1;
   int64_t q_time = 0, q_dim = 0, k_time = 0, k_dim = 0, v_time = 0, v_dim = 0;  // strides
   int64_t mask_time = 0, mask_key = 0;
@@ -53,6 +56,12 @@ inline AttentionShape attention_shape(const PrepareContext& c) {
     s.v_lead.push_back(v.strides[i]);
     s.mask_lead.push_back(mask_stride(rank - i));
   }
+  for (int i = 0; i < 2; ++i) {
+    if (k.dtype != i8) continue;
+    const Tensor& scales = c.in(4 + i);
+    s.scale_time[i] = scales.strides[rank - 2];
+    for (int d = 0; d < rank - 2; ++d) s.scale_lead[i].push_back(scales.strides[d]);
+  }
   if (rank > 2 && k.shape[rank - 3] > 0)
     s.heads_per_key_head = std::max<int64_t>(1, q.shape[rank - 3] / k.shape[rank - 3]);
   s.scale = c.attrs().has("scale")
@@ -65,6 +74,7 @@ inline AttentionShape attention_shape(const PrepareContext& c) {
 // Where one head's matrices start.
 struct AttentionOffsets {
   int64_t q = 0, k = 0, v = 0, mask = 0;
+  int64_t scale[2] = {};
 };
 inline AttentionOffsets attention_offsets(const AttentionShape& s, int64_t head) {
   AttentionOffsets o;
@@ -76,6 +86,8 @@ inline AttentionOffsets attention_offsets(const AttentionShape& s, int64_t head)
     o.k += key_at * s.k_lead[i];
     o.v += key_at * s.v_lead[i];
     o.mask += at * s.mask_lead[i];
+    for (int t = 0; t < 2; ++t)
+      if (!s.scale_lead[t].empty()) o.scale[t] += key_at * s.scale_lead[t][i];
   }
   return o;
 }

@@ -9,6 +9,12 @@
 namespace hg::reference::rows {
 namespace {
 
+// Input i, k or v, at an element of the dim `dim`; with its scale if it has levels.
+double stored(const Call& c, size_t i, int64_t at, int64_t dim) {
+  const double x = c.in[i].at(at);
+  return c.in[i].dtype == i8 ? x * c.in[i + 3].at(at / dim) : x;
+}
+
 struct Weights {
   std::vector<double> p;  // per key; all 0 if no key is visible
   int64_t source = 0;     // the head of k and v
@@ -33,7 +39,7 @@ Weights weights_of(const Call& c, int64_t row) {
   for (int64_t j = 0; j < keys; ++j) {
     double score = 0;
     for (int64_t e = 0; e < dim; ++e)
-      score += q.at(row * dim + e) * k.at((w.source * keys + j) * dim + e);
+      score += q.at(row * dim + e) * stored(c, 1, (w.source * keys + j) * dim + e, dim);
     score *= w.scale;
     if (is_causal && j > t) score = -HUGE_VAL;
     if (c.in.size() > 3 &&
@@ -74,7 +80,8 @@ void attention_run(const Call& c) {
     const Weights w = weights_of(c, row);
     for (int64_t j = 0; j < keys; ++j)
       for (int64_t e = 0; e < values; ++e)
-        c.out[0].at(row * values + e) += w.p[j] * c.in[2].at((w.source * keys + j) * values + e);
+        c.out[0].at(row * values + e) +=
+            w.p[j] * stored(c, 2, (w.source * keys + j) * values + e, values);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads vectors of 16-bit floats as f32. Included once for every instruction set, as
-// kernels/simd/simd.h describes.
+// Loads vectors of 16-bit floats, and of 8-bit integers, as f32. Included once for every
+// instruction set, as kernels/simd/simd.h describes.
 #if defined(HG_KERNELS_HALVES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HG_KERNELS_HALVES_INL_H_
 #undef HG_KERNELS_HALVES_INL_H_
@@ -30,6 +30,12 @@ HWY_INLINE V load_floats(D d, const BFloat16* from) {
   const hn::Rebind<uint16_t, D> narrow;
   const auto half = hn::LoadU(narrow, reinterpret_cast<const uint16_t*>(from));
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, half)));
+}
+
+HWY_INLINE V load_floats(D d, const int8_t* from) {
+  const hn::Rebind<int8_t, D> narrow;
+  const hn::RebindToSigned<D> wide;
+  return hn::ConvertTo(d, hn::PromoteTo(wide, hn::LoadU(narrow, from)));
 }
 
 }  // namespace hg::kernels::HWY_NAMESPACE

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "lib/compile/pattern.h"
+#include "lib/table/reads_stored.h"
 
 namespace hg {
 namespace {
@@ -199,13 +200,21 @@ constexpr Rule kRules[] = {
      scale_scores},
 };
 
-// Keys and values are read in 16 bits.
-Value read_halves(const Match& m) {
-  const Value k = m.value("k"), v = m.value("v");
+// Keys and values are read in 16 bits, or in 8 with their scales.
+Value read_stored(const Match& m) {
+  const Value k = m.value("k"), v = m.value("v"), ks = m.value("ks"), vs = m.value("vs");
   if (m.value("q").dtype() != f32 || k.dtype() != v.dtype()) return Value();
-  if (k.dtype() != f16 && k.dtype() != bf16) return Value();
+  const auto are_scales = [](const Value& scales, const Value& of) {
+    Shape shape = of.shape();
+    if (shape.empty()) return false;
+    shape.back() = Dim(1);
+    return scales.dtype() == f32 && scales.shape() == shape;
+  };
+  if (ks ? k.dtype() != i8 || !are_scales(ks, k) || !are_scales(vs, v)
+         : k.dtype() != f16 && k.dtype() != bf16)
+    return Value();
   const AttrReader attrs = m.attrs("a");
-  return m.graph().call("mixed_attention", {m.value("q"), k, v, m.value("mask")},
+  return m.graph().call("mixed_attention", {m.value("q"), k, v, m.value("mask"), ks, vs},
                         {{"scale", attrs.raw("scale")}, {"causal", attrs.flag("causal")}});
 }
 
@@ -213,7 +222,13 @@ constexpr Rule kMixedRules[] = {
     {"kk: cast(k)\n"
      "vv: cast(v)\n"
      "y: attention[a](q, kk, vv, mask) | attention[a](q, kk, vv)",
-     read_halves},
+     read_stored},
+#if defined(HG_READS_STORED)
+    {"kk: mul(cast(k), ks)\n"
+     "vv: mul(cast(v), vs)\n"
+     "y: attention[a](q, kk, vv, mask) | attention[a](q, kk, vv)",
+     read_stored},
+#endif
 };
 
 }  // namespace

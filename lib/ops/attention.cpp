@@ -68,9 +68,18 @@ Status attention_infer(InferContext& c) {
 
 Status mixed_attention_infer(InferContext& c) {
   const DType q = c.in(0).dtype, k = c.in(1).dtype, v = c.in(2).dtype;
-  if (q != f32 || k != v || (k != f16 && k != bf16))
+  if (q != f32 || k != v || (k != f16 && k != bf16 && k != i8))
     return c.fail("q is ", q, ", k is ", k, ", v is ", v,
-                  "; q must be f32, the others f16 or bf16");
+                  "; q must be f32, the others f16, bf16 or i8");
+  for (int i = 1; i <= 2; ++i) {
+    if (given(c, i + 3) != (k == i8)) return c.fail("only k and v of i8 have scales");
+    if (k != i8) continue;
+    Shape scales = c.in(i).shape;
+    if (scales.empty()) break;  // which the next check rejects
+    scales.back() = Dim(1);
+    if (!c.require_equal(c.in(i + 3), TensorType{f32, scales}))
+      return c.fail("scales of ", c.in(i), " are ", c.in(i + 3));
+  }
   return infer_sizes(c);
 }
 
@@ -176,9 +185,12 @@ Status attention_grad_expand(ExpandContext& c) {
 }
 
 Status mixed_attention_expand(ExpandContext& c) {
+  const auto wide = [&](int i) {
+    const Value levels = cast(c.in(i), f32);
+    return given(c, i + 3) ? levels * c.in(i + 3) : levels;
+  };
   c.set_out(
-      0, c.graph().call("attention",
-                        {c.in(0), cast(c.in(1), f32), cast(c.in(2), f32), input_or_none(c, 3)},
+      0, c.graph().call("attention", {c.in(0), wide(1), wide(2), input_or_none(c, 3)},
                         {{"scale", c.attrs().raw("scale")}, {"causal", c.attrs().flag("causal")}}));
   return {};
 }
@@ -212,9 +224,10 @@ constexpr OpDef kOps[] = {
      .grad = attention_grad,
      .expand = attention_expand,
      .flops = attention_flops},
-    // Attention in f32 whose keys and values are kept in f16 or bf16.
-    {.signature =
-         "mixed_attention(q, k, v, mask?, scale: float? = none, causal: bool = false) -> y",
+    // Attention in f32 whose keys and values are kept in f16 or bf16, or as levels of i8 with a
+    // scale for each position: [..., kv_heads, keys, 1].
+    {.signature = "mixed_attention(q, k, v, mask?, k_scale?, v_scale?, scale: float? = none, "
+                  "causal: bool = false) -> y",
      .infer = mixed_attention_infer,
      .expand = mixed_attention_expand,
      .traits = kInternal,

@@ -302,11 +302,22 @@ TEST(Patterns, GiveKeysAndValuesOf16BitsToAttention) {
     g.output("y", g.call("attention", {q, cast(k, queries), cast(v, queries)}, {{"causal", true}}));
     return compiled(std::move(g));
   };
-  EXPECT_NE(text(f16, f16).find("mixed_attention(q, k, v, none, causal=true)"), std::string::npos)
+  EXPECT_NE(text(f16, f16).find("mixed_attention(q, k, v, none, none, none, causal=true)"),
+            std::string::npos)
       << text(f16, f16);
   EXPECT_NE(text(bf16, bf16).find("mixed_attention("), std::string::npos) << text(bf16, bf16);
   EXPECT_EQ(text(f16, bf16).find("mixed_attention("), std::string::npos) << text(f16, bf16);
   EXPECT_EQ(text(i8, i8).find("mixed_attention("), std::string::npos) << text(i8, i8);
+  Graph levels;
+  const auto part = [&](const char* name) {
+    return cast(levels.input(name, i8, {1, 2, "n", 8}), f32) *
+           levels.input(std::string(name) + "s", f32, {1, 2, "n", 1});
+  };
+  const Value q = levels.input("q", f32, {1, 4, 1, 8}), k = part("k");
+  levels.output("y", levels.call("attention", {q, k, part("v")}));
+  const std::string of_levels = compiled(std::move(levels));
+  EXPECT_NE(of_levels.find("mixed_attention(q, k, v, none, ks, vs)"), std::string::npos)
+      << of_levels;
   for (const DType queries : {f64, bf16})
     EXPECT_EQ(text(f16, f16, queries).find("mixed_attention("), std::string::npos)
         << text(f16, f16, queries);

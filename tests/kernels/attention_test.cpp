@@ -68,7 +68,8 @@ TEST(Attention, FewQueriesOfAnySizes) {
   std::mt19937 random(4);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % uint64_t(n)); };
   for (int i = 0; i < 120; ++i) {
-    const DType stored = i % 3 == 0 ? f32 : i % 3 == 1 ? f16 : bf16;
+    constexpr DType kStored[] = {f32, f16, bf16, i8};
+    const DType stored = kStored[i % 4];
     const int64_t shared = 1 + below(4), key_heads = 1 + below(2), times = 1 + below(8 / shared);
     const int64_t dim = 1 + below(140), value_dim = 1 + below(140), keys = 1 + below(1200);
     const int64_t heads = shared * key_heads;
@@ -78,7 +79,11 @@ TEST(Attention, FewQueriesOfAnySizes) {
     const Value q = g.input("q", f32, {1, heads, times, dim}),
                 k = g.input("k", stored, {1, key_heads, keys, dim}),
                 v = g.input("v", stored, {1, key_heads, keys, value_dim});
-    g.output("y", g.call("attention", {q, cast(k, f32), cast(v, f32)}));
+    const auto wide = [&](const Value& x, const char* name) {
+      if (stored != i8) return cast(x, f32);
+      return cast(x, f32) * g.input(name, f32, {1, key_heads, keys, 1});
+    };
+    g.output("y", g.call("attention", {q, wide(k, "ks"), wide(v, "vs")}));
     const Model model = must(Model::from_graph(std::move(g)));
     const auto draw = [&](DType dtype, const Sizes& shape) {
       TensorData data = must(TensorData::allocate(dtype, shape));
@@ -87,17 +92,27 @@ TEST(Attention, FewQueriesOfAnySizes) {
         if (dtype == f32) data.tensor.as<float>()[at] = x;
         if (dtype == f16) data.tensor.as<Half>()[at] = Half(x);
         if (dtype == bf16) data.tensor.as<BFloat16>()[at] = BFloat16(x);
+        if (dtype == i8) data.tensor.as<int8_t>()[at] = static_cast<int8_t>(127 * x);
       }
       return data;
     };
     const TensorData qs = draw(f32, {1, heads, times, dim}),
                      ks = draw(stored, {1, key_heads, keys, dim}),
                      vs = draw(stored, {1, key_heads, keys, value_dim});
+    TensorData scales[2];
+    for (TensorData& each : scales) {
+      each = draw(f32, {1, key_heads, keys, 1});
+      for (int64_t at = 0; at < each.tensor.count(); ++at) each.tensor.as<float>()[at] *= 0.01f;
+    }
     const auto answer = [&](SessionOptions options) {
       Session session = must(Session::create(model, std::move(options)));
       must(session.set_input("q", qs.tensor));
       must(session.set_input("k", ks.tensor));
       must(session.set_input("v", vs.tensor));
+      if (stored == i8) {
+        must(session.set_input("ks", scales[0].tensor));
+        must(session.set_input("vs", scales[1].tensor));
+      }
       must(session.run());
       const Tensor y = must(session.output("y"));
       return std::vector<float>(y.as<float>(), y.as<float>() + y.count());

@@ -49,6 +49,16 @@ std::vector<Sample> attention() {
     sample.inputs[1].dtype = sample.inputs[2].dtype = i % 2 == 0 ? f16 : bf16;
     sample.gradient = false;
     sample.floats = {f32};
+    all.push_back(sample);
+    // And in 8 bits with scales.
+    if (sample.inputs.size() == 3) sample.inputs.push_back({.shape = {}, .given = false});
+    for (size_t t = 1; t <= 2; ++t) {
+      SampleInput& levels = sample.inputs[t];
+      levels = {.dtype = i8, .shape = levels.shape, .low = -127, .high = 127};
+      Sizes scales = levels.shape;
+      scales[scales.rank() - 1] = 1;
+      sample.inputs.push_back({.shape = scales, .low = 0.001, .high = 0.01});
+    }
     all.push_back(std::move(sample));
   }
   // The same for the gradient, of a dy that is as large as y.
