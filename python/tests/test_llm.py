@@ -286,6 +286,30 @@ def test_caches_that_begin_anew_are_left_out(tmp_path):
     assert hg.Generator(short).generate([7, 8, 9], max_tokens=20, stop_ids=[]).ids == greedy(model, [[7, 8, 9]], 20)[0]
 
 
+class Counting(transformers.Qwen2ForCausalLM):
+    """Counts positions by two, unless they are given."""
+
+    def forward(self, input_ids, attention_mask=None, cache=None, position_ids=None, **kwargs):
+        if position_ids is None:
+            past = 0 if cache is None else cache.get_seq_length()
+            position_ids = (torch.arange(input_ids.shape[1]) + past).unsqueeze(0) * 2
+        return super().forward(input_ids, attention_mask, position_ids, cache, **kwargs)
+
+    def prepare_inputs_for_generation(self, *args, **kwargs):
+        made = super().prepare_inputs_for_generation(*args, **kwargs)
+        made.pop("position_ids", None)
+        return made
+
+
+def test_modules_may_count_positions_themselves(tmp_path):
+    model = small()
+    model.__class__ = Counting
+    made = hg.llm.convert(model, tmp_path / "x.hgm")
+    assert any("one prompt at a time" in warning for warning in made.report.warnings)  # padding moves the positions
+    for prompt in [7], [9, 8, 7, 6, 5]:
+        assert hg.Generator(made).generate(prompt, max_tokens=24, stop_ids=[]).ids == greedy(model, [prompt], 24)[0]
+
+
 def test_masks_by_broadcasting_are_those_by_vmap():
     from transformers.masking_utils import sdpa_mask
 

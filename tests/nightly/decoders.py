@@ -40,6 +40,8 @@ WHOLE_MROPE = {"text_config": {"rope_parameters": {**MROPE["text_config"]["rope_
 
 OMNI = {"vision_start_token_id": 180, "audio_start_token_id": 181, "vision_end_token_id": 182, "audio_end_token_id": 183, "position_id_per_seconds": 25}
 
+VQ = {"embed_dim": 8, "base_channels": 32, "channel_multiplier": [1, 1], "num_res_blocks": 1, "latent_channels": 8}
+
 INKLING = {
     "num_hidden_layers": 4, "layer_types": ["hybrid_sliding", "hybrid"] * 2, "unpadded_vocab_size": 200, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 2,
     "swa_head_dim": 8, "sliding_window_size": 16, "d_rel": 4, "rel_extent": 16,
@@ -99,6 +101,11 @@ CASES = {
     "audioflamingo3:text": {}, "minicpmv4_6:text": {}, "minicpmv4_7:text": {}, "glmasr:text": {}, "unlimited_ocr:text": {"text_config": {"sliding_window": 160}},
     "cohere_compass:text": {"text_config": {"rope_parameters": {"full_attention": MROPE["text_config"]["rope_parameters"]}}}, "glm_ocr:text": WHOLE_MROPE, "glm4v_moe:text": WHOLE_MROPE,
     "qwen2_5_omni_thinker:text": {**MROPE, **OMNI}, "qwen3_omni_moe_thinker:text": OMNI,
+    "emu3:text": {"vocabulary_map": {"<image>": 200, "<|extra_200|>": 199, "<|visual token 000000|>": 150, "<|visual token 000001|>": 151}, "vq_config": {"codebook_size": 16, **VQ}},
+    "chameleon:text": {"vocabulary_map": {"<image>": 200, "IMGIMGBZ": 180, "IMGIMGCZ": 181}, "vq_config": {"num_embeddings": 16, "resolution": 16, **VQ}},
+    "glm46v:text": WHOLE_MROPE, "glmga:text": WHOLE_MROPE, "kosmos-2.5:text": {}, "vibevoice": {}, "qwen3_asr": {},
+    "hunyuan_vl:text": {"text_config": {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "xdrope_section": [1, 1, 1, 1]}, "head_dim": 8}},
+    "ernie4_5_vl_moe:text": {"text_config": {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}}},
     "gemma4_unified_text": {}, "t5gemma": {}, "paligemma:text": {}, "florence2:text": {}, "aya_vision:text": {}, "mistral3:text": {},
     "llava_next:text": {}, "ovis2:text": {}, "lfm2_vl:text": {}, "gemma4:text": {}, "glm4v:text": MROPE, "got_ocr2:text": {},
     "cohere2_vision:text": {}, "aria:text": {}, "qwen3_5:text": {}, "kimi_k25:text": {"text_config": MLA}, "janus:text": {},

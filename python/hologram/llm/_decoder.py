@@ -73,7 +73,8 @@ def decoder_of(torch, model, limit=None, read=None):
                 continue
             return made
         found, reason = None, f"it keeps states, and {reason}"
-    made = _decoder(torch, model, accepted, is_masked, found, BATCH, read)
+    counts = "position_ids" in accepted and not takes_positions(torch, model)  # padding too
+    made = _decoder(torch, model, accepted, is_masked, found, 1 if counts else BATCH, read)
     made.without_past = "" if made.pasts else reason
     return made
 
@@ -88,8 +89,26 @@ def _last_before_reset(model):
     return getattr(text, "original_max_position_embeddings", None) if is_long and is_own else None
 
 
+def takes_positions(torch, model):
+    """Whether forward takes positions from 0 on. Where they are others, and generate() passes none, the module counts them."""
+    if "position_ids" not in inspect.signature(model.forward).parameters:
+        return False
+    words = int(model.get_input_embeddings().num_embeddings)
+    ids = (torch.arange(6).view(1, 6) * 7 + 3) % words
+    positions = {"position_ids": torch.arange(6).view(1, 6)}
+    try:
+        with torch.no_grad():
+            passed = model.prepare_inputs_for_generation(ids, attention_mask=torch.ones_like(ids), is_first_iteration=True, **positions)
+            if "position_ids" in passed:
+                return True
+            found = [model(input_ids=ids, **each, **without_cache(model), return_dict=True).logits for each in (positions, {})]
+    except Exception:  # a module may fail in any way
+        return True
+    return torch.allclose(*found, rtol=1e-3, atol=1e-3)
+
+
 def _decoder(torch, model, accepted, is_masked, found, rows, read):
-    placed, pasts = "position_ids" in accepted, found.pasts if found else []
+    placed, pasts = takes_positions(torch, model), found.pasts if found else []
     steps = found is not None and found.has_states
     masks = is_masked or steps  # states begin where the mask begins
 
