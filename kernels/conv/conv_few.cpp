@@ -5,6 +5,7 @@
 #include "kernels/conv/conv_few.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "kernels/blocking.h"
@@ -83,25 +84,30 @@ Status prepare(PrepareContext& c) {
   return {};
 }
 
-// [c kernel, pixels]
+// [pieces of c kernel][blocks of pixels][piece][pixels]
 void gather_patches(const RunContext& c, const ConvFew& f, const float* x, float* patches) {
-  const int64_t taps = f.s.kernel_size(), each = taps * f.pixels;
-  const bool is_copied = PaddedImages::serves(f.s, 1);
-  c.parallel_for(f.s.c, grain_of(each), [&](int64_t begin, int64_t end) {
-    if (is_copied) {
-      PaddedImages padded(f.s, 1);
-      for (int64_t row = begin * taps; row < end * taps - 1; ++row)
-        padded.row(x, row, patches + row * f.pixels);
-      // Elements beyond the last row belong to another task and must not be written.
-      float last[kMostPixels + PaddedImages::kSlack];
-      padded.row(x, end * taps - 1, last);
-      std::copy_n(last, f.pixels, patches + (end * taps - 1) * f.pixels);
-      return;
-    }
-    for (int64_t channel = begin; channel < end; ++channel) {
-      const float* from = x + channel * f.s.in_size();
-      float* to = patches + channel * each;
-      for (int64_t i = 0; i < each; ++i) to[i] = f.places[i] < 0 ? 0 : from[f.places[i]];
+  const int64_t taps = f.s.kernel_size(), blocks = ceil_div(f.pixels, int64_t{f.table->mr});
+  const int64_t least = f.pixels / blocks, longer = f.pixels % blocks;  // as in block_rows
+  c.parallel_for(f.s.c, grain_of(taps * f.pixels), [&](int64_t begin, int64_t end) {
+    float row[kMostPixels + PaddedImages::kSlack];
+    std::optional<PaddedImages> padded;
+    if (PaddedImages::serves(f.s, 1)) padded.emplace(f.s, 1);
+    for (int64_t p = begin * taps; p < end * taps; ++p) {
+      const float* const image = x + p / taps * f.s.in_size();
+      const int32_t* const places = f.places.data() + p % taps * f.pixels;
+      if (padded)
+        padded->row(x, p, row);
+      else
+        for (int64_t i = 0; i < f.pixels; ++i) row[i] = places[i] < 0 ? 0 : image[places[i]];
+      const int64_t k = p / kDepthPiece * kDepthPiece, piece = std::min(kDepthPiece, f.depth - k);
+      const float* from = row;
+      float* to = patches + k * f.pixels;
+      for (int64_t i = 0; i < blocks; ++i) {
+        const int64_t count = i < longer ? least + 1 : least;
+        std::copy_n(from, count, to + (p - k) * count);
+        from += count;
+        to += count * piece;
+      }
     }
   });
 }
@@ -133,8 +139,7 @@ void run(const RunContext& c) noexcept {
                       .k = piece,
                       .left = f.pixels,
                       .a = patches + k * f.pixels,
-                      .a_row = 1,
-                      .a_col = f.pixels,
+                      .is_packed = true,
                       .panels = packed + k * f.panels * nr + o * piece,
                       .panel_step = piece * nr,
                       .y = sums,
