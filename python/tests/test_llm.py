@@ -286,6 +286,21 @@ def test_caches_that_begin_anew_are_left_out(tmp_path):
     assert hg.Generator(short).generate([7, 8, 9], max_tokens=20, stop_ids=[]).ids == greedy(model, [[7, 8, 9]], 20)[0]
 
 
+class Excluding(transformers.Qwen2ForCausalLM):
+    """Never answers with the id 3."""
+
+    def forward(self, input_ids, attention_mask=None, **kwargs):
+        result = super().forward(input_ids, attention_mask, **kwargs)
+        result.logits = result.logits.index_fill(-1, torch.tensor([3]), torch.finfo(torch.float32).min)
+        return result
+
+
+def test_excluded_tokens_do_not_hide_errors_of_others(tmp_path):
+    model = small()
+    model.__class__ = Excluding
+    assert 1e-9 < hg.llm.convert(model, tmp_path / "x.hgm").report.logits_error < 1e-4
+
+
 class Counting(transformers.Qwen2ForCausalLM):
     """Counts positions by two, unless they are given."""
 

@@ -16,6 +16,7 @@ from ._images import prompts_with_image, without_images
 
 GREEDY_STEPS = 64
 _LENGTHS = (1, 7, 40)  # of prompts
+_LOWEST = np.float32(np.finfo(np.float32).min / 2)
 
 
 class Runner:
@@ -272,7 +273,10 @@ def compare_decoder(torch, model, all_expected):
         runner.start(len(expected.ids[0]), expected.source)
         for run, (ids, mask, wanted) in enumerate(zip(expected.ids, expected.masks, expected.logits)):
             got = runner.run(ids, mask)
-            found = compare(torch, "logits", torch.from_numpy(wanted), torch.from_numpy(got), "f32")
+            # Logits of tokens that the module excludes would allow any error of the others.
+            excluded = wanted <= _LOWEST
+            known, made = np.where(excluded, 0, wanted), np.where(excluded & (got <= _LOWEST), 0, got)
+            found = compare(torch, "logits", torch.from_numpy(known), torch.from_numpy(made), "f32")
             if not found["largest_error"] <= found["allowed"]:
                 times = ", ".join(str(each.shape[1]) for each in expected.ids[: run + 1])
                 after = f"{run} greedy tokens" if expected.greedy else f"runs on {times} tokens"
@@ -281,7 +285,7 @@ def compare_decoder(torch, model, all_expected):
                     f"for {len(ids)} {'prompt' if len(ids) == 1 else 'prompts'} after {after}{doubt}",
                     model.report,
                 )
-            worst = max(worst, found["largest_error"] / max(float(np.abs(wanted).max()), 1e-3))
+            worst = max(worst, found["largest_error"] / max(float(np.abs(known).max()), 1e-3))
             for ours, theirs in zip(got, wanted) if expected.greedy else ():
                 gap = float(theirs.max() - theirs[ours.argmax()])
                 if gap > found["allowed"]:  # else both tokens are equally likely up to rounding
