@@ -88,7 +88,7 @@ enum {
 HG_C_API const char* hg_dtype_name(hg_dtype dtype); /* such as "f32"; "" for an unknown dtype */
 HG_C_API int64_t hg_dtype_bytes(hg_dtype dtype);    /* of one element; 0 for an unknown dtype */
 
-/* A non-owning view of memory. Strides count elements and may be zero or negative. */
+/* A view of memory, set by hg_tensor_view(). Strides count elements and may be 0 or negative. */
 typedef struct hg_tensor {
   uint32_t struct_size;
   hg_dtype dtype;

@@ -2,7 +2,8 @@
 // Runs a model. Creating a session compiles the graph, binding sizes plans all memory, and running
 // allocates nothing.
 //
-// Use a session from one thread at a time. Different sessions of one model may run concurrently.
+// Use a session from one thread at a time. Different sessions of one model may run concurrently. A
+// moved-from session may only be assigned to or destroyed.
 //
 // Sessions of one model, or of unchanged copies of it, share the compiled graph and the packed
 // weights if their options are equal. The shared data is freed with the last such session. These
