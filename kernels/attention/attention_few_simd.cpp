@@ -15,8 +15,8 @@
 #include "hwy/highway.h"
 #include "kernels/simd/halves-inl.h"
 #include "kernels/attention/attention_block.h"
+#include "kernels/saves_code.h"
 #include "lib/table/holds.h"
-#include "lib/table/reads_stored.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -24,13 +24,8 @@ namespace hg::kernels::HWY_NAMESPACE {
 namespace {
 
 constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;
-#if defined(HG_SMALL)
-constexpr bool kSmall = true;
-#else
-constexpr bool kSmall = false;
-#endif
 // At once; more of them read keys from the cache again.
-constexpr int kMostQueries = HWY_TARGET == HWY_SCALAR ? 1 : kSmall ? 2 : kManyRegisters ? 4 : 3;
+constexpr int kMostQueries = HWY_TARGET == HWY_SCALAR ? 1 : kSavesCode ? 2 : kManyRegisters ? 4 : 3;
 constexpr int kKeys = 4;  // at once
 static_assert(kKeyBlock % kKeys == 0);
 
@@ -158,7 +153,7 @@ template <int kQueries, class T>
 void gather_queries(int64_t keys, int64_t columns, const float* weights, const T* v, int64_t v_row,
                     float* sums) {
   constexpr bool kHasRoom = kQueries == 1 || (kQueries == 2 && kManyRegisters);
-  constexpr int kVectors = kHasRoom && !kSmall ? 8 : 4;
+  constexpr int kVectors = kHasRoom && !kSavesCode ? 8 : 4;
   const int64_t sums_row = padded_columns(columns);
   RowsAhead<T> rows_ahead(v, v_row, columns);
   int64_t j = 0;
@@ -204,9 +199,7 @@ constexpr FewTable few_table_of() {
 constexpr FewTable kFloats = few_table_of<float, DType::f32>();
 constexpr FewTable kHalves = few_table_of<hg::Half, DType::f16>();
 constexpr FewTable kBFloats = few_table_of<BFloat16, DType::bf16>();
-#if defined(HG_READS_STORED)
 constexpr FewTable kLevels = few_table_of<int8_t, DType::i8>();
-#endif
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -217,9 +210,7 @@ namespace hg::kernels {
 const FewTable& few_table(DType dtype) {
   if (dtype == f16) return *HG_SIMD_CHOOSE(kHalves);
   if (dtype == bf16) return *HG_SIMD_CHOOSE(kBFloats);
-#if defined(HG_READS_STORED)
   if (dtype == i8) return *HG_SIMD_CHOOSE(kLevels);
-#endif
   return *HG_SIMD_CHOOSE(kFloats);
 }
 

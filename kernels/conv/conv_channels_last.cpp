@@ -117,7 +117,7 @@ void tile(const ChannelsTile& t) {
   int64_t c = t.begin;
   for (; c + kLanes <= t.end; c += kLanes)
     one_vector<kKernel, kStride, kColumns, true>(t, c, kLanes);
-  if (c == t.end) return;
+  if (kLanes == 1 || c == t.end) return;
 #if defined(HG_SMALL)
   last_vector<0, 1, kColumns>(t, c);
 #else

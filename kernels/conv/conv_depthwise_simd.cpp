@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/conv/conv_depthwise.h"
+#include "kernels/saves_code.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/conv/conv_depthwise_simd.cpp"
@@ -117,10 +118,10 @@ void square(const DepthwisePlane& p) {
   for (int t = 0; t < kKernel * kKernel; ++t) weight[t] = hn::Set(d, p.weight[t]);
   int64_t row = 0;
   for (; row + 4 <= p.rows; row += 4) square_rows<kKernel, kStride, 4>(p, weight, row);
-#if !defined(HG_SMALL)
-  if (p.rows - row == 3) return square_rows<kKernel, kStride, 3>(p, weight, row);
-  if (p.rows - row == 2) return square_rows<kKernel, kStride, 2>(p, weight, row);
-#endif
+  if constexpr (!kSavesCode) {
+    if (p.rows - row == 3) return square_rows<kKernel, kStride, 3>(p, weight, row);
+    if (p.rows - row == 2) return square_rows<kKernel, kStride, 2>(p, weight, row);
+  }
   for (; row < p.rows; ++row) square_rows<kKernel, kStride, 1>(p, weight, row);
 }
 
@@ -170,13 +171,11 @@ HWY_INLINE void any_rows(const DepthwisePlane& p, int64_t row) {
 
 void any_shape(const DepthwisePlane& p) {
   int64_t row = 0;
-#if !defined(HG_SMALL)
-  for (; row + 8 <= p.rows; row += 8) any_rows<8>(p, row);
-#endif
+  if constexpr (!kSavesCode)
+    for (; row + 8 <= p.rows; row += 8) any_rows<8>(p, row);
   for (; row + 4 <= p.rows; row += 4) any_rows<4>(p, row);
-#if !defined(HG_SMALL)
-  for (; row + 2 <= p.rows; row += 2) any_rows<2>(p, row);
-#endif
+  if constexpr (!kSavesCode)
+    for (; row + 2 <= p.rows; row += 2) any_rows<2>(p, row);
   for (; row < p.rows; ++row) any_rows<1>(p, row);
 }
 

@@ -12,7 +12,6 @@
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/tiles.h"
 #include "kernels/gemm/wide_lines.h"
-#include "lib/table/reads_stored.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -475,9 +474,7 @@ constexpr KernelDef kKernels[] = {
      .prepare = prepare,
      .run = run,
      .strided = 1u << 1},
-#if defined(HG_READS_STORED)
     {.op = "mixed_linear", .name = "gemm", .prepare = prepare, .run = run, .strided = 1u << 1},
-#endif
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "hwy/highway.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/pointwise/activation-inl.h"
+#include "kernels/saves_code.h"
 #include "kernels/simd/rows-inl.h"
 #include "lib/table/holds.h"
 
@@ -87,7 +88,9 @@ template <Activation kActivation>
 HWY_NOINLINE void finish_with(int64_t rows, int64_t columns, const Epilogue& e, float* y,
                               int64_t y_row) {
   const D d;
-  const auto term = [](const float* p) { return is_clamp(kActivation) ? p : opaque(p); };
+  const auto term = [](const float* p) {
+    return !kSavesCode && is_clamp(kActivation) ? p : opaque(p);
+  };
   for (int64_t i = 0; i < rows; ++i) {
     float* row = y + i * y_row;
     const float* residual = e.residual ? e.residual + i * y_row : nullptr;

@@ -9,6 +9,7 @@
 #include "kernels/blocking.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
+#include "kernels/saves_code.h"
 #include "lib/table/holds.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -129,11 +130,6 @@ HWY_INLINE void store_whole(const Block& block, V (&sums)[kRows][kVectors], cons
 constexpr int64_t kPackedAhead = 512;
 // A larger y leaves the second-level cache. Shorter products are no time to wait for memory.
 constexpr int64_t kFarFloats = 1 << 18, kFarDepth = 32;
-#if defined(HG_SMALL)
-constexpr bool kSavesCode = true;
-#else
-constexpr bool kSavesCode = false;
-#endif
 
 // kWhole: all columns of the vectors are stored.
 template <int kRows, int kVectors, bool kWhole, class Source>

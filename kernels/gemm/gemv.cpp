@@ -9,7 +9,6 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/matmul_shape.h"
-#include "lib/table/reads_stored.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -133,14 +132,12 @@ constexpr KernelDef kKernels[] = {
      .prepare = prepare_gemv,
      .run = run_gemv,
      .strided = 1u << 1},
-#if defined(HG_READS_STORED)
     {.op = "mixed_linear",
      .name = "gemv",
      .accepts = is_gemv,
      .prepare = prepare_gemv,
      .run = run_gemv,
      .strided = 1u << 1},
-#endif
 };
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "hwy/highway.h"
 #include "kernels/simd/halves-inl.h"
 #include "lib/table/holds.h"
-#include "lib/table/reads_stored.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -213,11 +212,7 @@ void combine(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a
 template <class B, DType kDType>
 constexpr GemvTable table_of() {
   GemvTable loops;
-#if defined(HG_READS_STORED)
   if constexpr (holds(kDType)) loops = {dots<B>, combine<B>};
-#else  // what Precision::bf16 needs
-  if constexpr (kDType == DType::bf16) loops.dots = dots<B>;
-#endif
   return loops;
 }
 constexpr GemvTable kFloats = {dots<float>, combine<float>, distances};

@@ -11,7 +11,6 @@
 #include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/tiles.h"
 #include "kernels/gemm/wide_lines.h"
-#include "lib/table/reads_stored.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -169,13 +168,11 @@ constexpr KernelDef kKernels[] = {
      .prepare = prepare_gemm,
      .run = run_gemm,
      .strided = 0b11},
-#if defined(HG_READS_STORED)
     {.op = "mixed_grouped_mm",
      .name = "gemm",
      .prepare = prepare_gemm,
      .run = run_gemm,
      .strided = 0b11},
-#endif
     {.op = "grouped_mm",
      .name = "loops",
      .prepare = prepare_loops,

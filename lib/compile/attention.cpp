@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "lib/compile/pattern.h"
-#include "lib/table/reads_stored.h"
 
 namespace hg {
 namespace {
@@ -223,12 +222,10 @@ constexpr Rule kMixedRules[] = {
      "vv: cast(v)\n"
      "y: attention[a](q, kk, vv, mask) | attention[a](q, kk, vv)",
      read_stored},
-#if defined(HG_READS_STORED)
     {"kk: mul(cast(k), ks)\n"
      "vv: mul(cast(v), vs)\n"
      "y: attention[a](q, kk, vv, mask) | attention[a](q, kk, vv)",
      read_stored},
-#endif
 };
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include "lib/device/backend.h"
 #include "lib/graph/lacks.h"
 #include "lib/graph/options.h"
-#include "lib/table/reads_stored.h"
 
 namespace hg {
 namespace {
@@ -21,12 +20,10 @@ constexpr Pass kAllPasses[] = {
      .run = read_low_bits,
      .makes = "quantized_linear",
      .or_makes = "quantized_embedding"},
-#if defined(HG_READS_STORED)
     {.name = "half_weights",
      .run = read_half_weights,
      .makes = "mixed_linear",
      .or_makes = "mixed_grouped_mm"},
-#endif
     {"fold", fold_constants},
     {.name = "captures", .run = capture_constants, .makes = "if", .or_makes = "while"},
     {"linear", form_linear},
