@@ -9,6 +9,7 @@
 #include "hwy/highway.h"
 #include "hwy/cache_control.h"
 #include "kernels/conv/channels_tile.h"
+#include "kernels/saves_code.h"
 #include "kernels/simd/rows-inl.h"
 // clang-format on
 #include <algorithm>
@@ -118,11 +119,7 @@ void tile(const ChannelsTile& t) {
   for (; c + kLanes <= t.end; c += kLanes)
     one_vector<kKernel, kStride, kColumns, true>(t, c, kLanes);
   if (kLanes == 1 || c == t.end) return;
-#if defined(HG_SMALL)
-  last_vector<0, 1, kColumns>(t, c);
-#else
-  last_vector<kKernel, kStride, kColumns>(t, c);
-#endif
+  last_vector<kSavesCode ? 0 : kKernel, kSavesCode ? 1 : kStride, kColumns>(t, c);
 }
 
 template <int kKernel, int kStride>

@@ -29,6 +29,7 @@ struct ConvFew {
   const float* packed = nullptr;  // [pieces of c kernel][panels of o][piece][nr]
   // [kernel][pixels]: position in a channel of x, or -1 in the padding.
   std::vector<int32_t> places;
+  std::vector<int> blocks;  // pixels of each packed block
   int64_t depth = 0, panels = 0, pixels = 0;
   int64_t lanes = 1, slot_bytes = 0;
   int64_t patches_at = 0, weights_at = 0;  // in the workspace, in bytes
@@ -70,6 +71,8 @@ Status prepare(PrepareContext& c) {
   f.pixels = s.out_size();
   f.panels = ceil_div(s.o, f.table->nr);
   f.places = places_of(s);
+  for (int64_t i = 0; i < f.pixels; i += f.blocks.back())
+    f.blocks.push_back(block_rows(f.pixels - i, f.table->mr));
   const int64_t weight_bytes = f.panels * f.table->nr * f.depth * 4;
   const float* weight = c.in(1).as<float>();
   f.packed = static_cast<const float*>(
@@ -86,8 +89,7 @@ Status prepare(PrepareContext& c) {
 
 // [pieces of c kernel][blocks of pixels][piece][pixels]
 void gather_patches(const RunContext& c, const ConvFew& f, const float* x, float* patches) {
-  const int64_t taps = f.s.kernel_size(), blocks = ceil_div(f.pixels, int64_t{f.table->mr});
-  const int64_t least = f.pixels / blocks, longer = f.pixels % blocks;  // as in block_rows
+  const int64_t taps = f.s.kernel_size();
   c.parallel_for(f.s.c, grain_of(taps * f.pixels), [&](int64_t begin, int64_t end) {
     float row[kMostPixels + PaddedImages::kSlack];
     std::optional<PaddedImages> padded;
@@ -102,8 +104,7 @@ void gather_patches(const RunContext& c, const ConvFew& f, const float* x, float
       const int64_t k = p / kDepthPiece * kDepthPiece, piece = std::min(kDepthPiece, f.depth - k);
       const float* from = row;
       float* to = patches + k * f.pixels;
-      for (int64_t i = 0; i < blocks; ++i) {
-        const int64_t count = i < longer ? least + 1 : least;
+      for (const int count : f.blocks) {
         std::copy_n(from, count, to + (p - k) * count);
         from += count;
         to += count * piece;

@@ -2,6 +2,8 @@
 // The loops of gemv_simd.h: as many rows and columns of y at once as fit in registers.
 #include "kernels/gemm/gemv_simd.h"
 
+#include "kernels/saves_code.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm/gemv_simd.cpp"
 // clang-format off
@@ -15,11 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 
-#if defined(HG_SMALL)
-constexpr int kMostRows = 2;  // at once; more of them read b from the cache again
-#else
-constexpr int kMostRows = 4;
-#endif
+constexpr int kMostRows = kSavesCode ? 2 : 4;  // at once; more of them read b from the cache again
 
 // Rounds exactly as often as the vector code does.
 HWY_INLINE float mul_add(float a, float b, float sum) {
