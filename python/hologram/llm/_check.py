@@ -10,7 +10,7 @@ from .. import _core
 from .._check import compare
 from .._errors import MismatchError
 from .._model import Library
-from ._decoder import cache_argument, takes_positions, without_cache
+from ._decoder import cache_argument, without_cache
 from ._encoder_decoder import tables_of
 from ._images import prompts_with_image, without_images
 
@@ -89,7 +89,7 @@ def expected_of(torch, module, decoder, pairs, limit):
     """``limit``: positions of the model, or None. ``pairs``: sizes that torch.export assumed to differ."""
     words = int(module.get_input_embeddings().num_embeddings)
     draws = np.random.default_rng(0)
-    accepted = set(inspect.signature(module.forward).parameters) - (set() if takes_positions(torch, module) else {"position_ids"})
+    accepted = set(inspect.signature(module.forward).parameters) - (set() if decoder.placed else {"position_ids"})
     greedy = _greedy(torch, module, words, limit, draws)
     continues = _continues(module, decoder, greedy)
     all_expected = []

@@ -46,10 +46,10 @@ def part_of(torch, model, inputs, forward):
 def decoder_of(torch, model, limit=None, read=None):
     """The module of a decoder. ``limit``: its positions, or None. ``read`` maps its inputs to arguments of forward that replace the ids.
 
-    Its attributes: ``is_masked``; ``steps``: it reads one token at a time; ``one_row``: it takes one prompt at a time; ``pasts``;
-    ``without_past``: why it has none."""
+    Its attributes: ``placed``: forward takes positions from 0 on; ``is_masked``; ``steps``: it reads one token at a time; ``one_row``: it
+    takes one prompt at a time; ``pasts``; ``without_past``: why it has none."""
     accepted = inspect.signature(model.forward).parameters
-    is_masked = "attention_mask" in accepted
+    is_masked, placed = "attention_mask" in accepted, takes_positions(torch, model)
     found, reason = find_pasts(torch, model, accepted)
     if found is not None and not is_masked and not found.has_states:
         found, reason = None, "its forward takes no attention_mask"
@@ -62,19 +62,19 @@ def decoder_of(torch, model, limit=None, read=None):
         window = sliding_window(model)
         if is_masked and (window is None or limit is not None and limit <= window):
             rows = 1 if _sees_padding(torch, model, accepted) else BATCH
-            made = _decoder(torch, model, accepted, is_masked, found, rows, partial(_prefix, torch))
+            made = _decoder(torch, model, placed, is_masked, found, rows, partial(_prefix, torch))
             if not _wrong_step(torch, model, made, min(rows, 2), (4, 1, 1)):
                 return made
         found, reason = None, "logits depend on later tokens"
     if found is not None and found.has_states:
         for rows in (2, 1):
-            made = _decoder(torch, model, accepted, is_masked, found, rows, read)
+            made = _decoder(torch, model, placed, is_masked, found, rows, read)
             if reason := _wrong_step(torch, model, made, rows):
                 continue
             return made
         found, reason = None, f"it keeps states, and {reason}"
-    counts = "position_ids" in accepted and not takes_positions(torch, model)  # padding too
-    made = _decoder(torch, model, accepted, is_masked, found, 1 if counts else BATCH, read)
+    counts = "position_ids" in accepted and not placed  # padding too
+    made = _decoder(torch, model, placed, is_masked, found, 1 if counts else BATCH, read)
     made.without_past = "" if made.pasts else reason
     return made
 
@@ -107,8 +107,8 @@ def takes_positions(torch, model):
     return torch.allclose(*found, rtol=1e-3, atol=1e-3)
 
 
-def _decoder(torch, model, accepted, is_masked, found, rows, read):
-    placed, pasts = takes_positions(torch, model), found.pasts if found else []
+def _decoder(torch, model, placed, is_masked, found, rows, read):
+    pasts = found.pasts if found else []
     steps = found is not None and found.has_states
     masks = is_masked or steps  # states begin where the mask begins
 
@@ -140,7 +140,7 @@ def _decoder(torch, model, accepted, is_masked, found, rows, read):
         inputs.append(Input("position_ids", torch.arange(past, past + time).expand(batch, time).clone(), by_time))
     inputs += past_inputs(torch, pasts, batch, past, by_batch)
     made = part_of(torch, model, inputs, forward)
-    made.pasts, made.is_masked, made.steps, made.one_row, made.without_past = pasts, masks, steps, rows == 1, ""
+    made.placed, made.pasts, made.is_masked, made.steps, made.one_row, made.without_past = placed, pasts, masks, steps, rows == 1, ""
     return made
 
 
