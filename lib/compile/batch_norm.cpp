@@ -10,6 +10,7 @@
 
 #include "lib/compile/passes.h"
 #include "lib/graph/element.h"
+#include "lib/graph/later_data.h"
 
 namespace hg {
 namespace {
@@ -32,6 +33,26 @@ std::optional<Layer> layer_of(const Node& node) {
   if (op != "conv") return {};
   if (attr(node, "transposed") == Attr(false)) return Layer{{1}};
   return Layer{.factors = {1}, .channel_dim = attr(node, "groups") == Attr(1) ? 1 : -1};
+}
+
+// The numbers times the factor of each index of a dim. Parameters: the dim, and the factors.
+void multiply(const LaterData::Origin& origin, const Tensor& to) {
+  const Tensor& from = origin.source.data.tensor;
+  const auto dim = static_cast<int>(origin.parameters[0]);
+  const int64_t channels = from.shape[dim], outer = dim == 0 ? 1 : from.shape[0];
+  const int64_t inner = channels == 0 || outer == 0 ? 0 : from.count() / channels / outer;
+  const auto* floats = from.dtype == f32 ? from.as<float>() : nullptr;
+  for (int64_t c = 0; c < channels; ++c) {
+    const double scale = origin.parameters[static_cast<size_t>(c) + 1];
+    for (int64_t o = 0; o < outer; ++o) {
+      const int64_t at = (o * channels + c) * inner;
+      float* const line = floats != nullptr ? to.as<float>() + at : nullptr;
+      for (int64_t i = 0; line != nullptr && i < inner; ++i)
+        line[i] = static_cast<float>(floats[at + i] * scale);
+      for (int64_t i = 0; line == nullptr && i < inner; ++i)
+        set_element(to, at + i, element(from, at + i) * scale);
+    }
+  }
 }
 
 class BatchNormFolder {
@@ -86,33 +107,25 @@ class BatchNormFolder {
   }
 
   double parameter(ValueId id, int64_t channel, double fallback) const {
-    return id == kNoValue ? fallback : element(fixed_data(graph_, context_, id)->tensor, channel);
+    return id == kNoValue ? fallback : element(fixed_type(graph_, context_, id)->tensor, channel);
   }
 
-  double scale_of(const Node& norm, int64_t channel) const {
+  std::vector<double> scales_of(const Node& norm, int64_t channels) const {
     const double eps = *std::get_if<double>(&attr(norm, "eps").value);
-    return parameter(norm.inputs[1], channel, 1) /
-           std::sqrt(parameter(norm.inputs[4], channel, 1) + eps);
+    std::vector<double> scales;
+    for (int64_t c = 0; c < channels; ++c)
+      scales.push_back(parameter(norm.inputs[1], c, 1) /
+                       std::sqrt(parameter(norm.inputs[4], c, 1) + eps));
+    return scales;
   }
 
-  // The numbers times the scales of their channels.
-  Result<TensorData> multiplied(const Tensor& numbers, const Node& norm, int dim) const {
-    HG_TRY_ASSIGN(TensorData all, TensorData::allocate(numbers.dtype, numbers.shape));
-    const int64_t channels = numbers.shape[dim], outer = dim == 0 ? 1 : numbers.shape[0];
-    const int64_t inner = channels == 0 || outer == 0 ? 0 : numbers.count() / channels / outer;
-    const auto* floats = numbers.dtype == f32 ? numbers.as<float>() : nullptr;
-    for (int64_t c = 0; c < channels; ++c) {
-      const double scale = scale_of(norm, c);
-      for (int64_t o = 0; o < outer; ++o) {
-        const int64_t at = (o * channels + c) * inner;
-        float* const to = floats != nullptr ? all.tensor.as<float>() + at : nullptr;
-        for (int64_t i = 0; to != nullptr && i < inner; ++i)
-          to[i] = static_cast<float>(floats[at + i] * scale);
-        for (int64_t i = 0; to == nullptr && i < inner; ++i)
-          set_element(all.tensor, at + i, element(numbers, at + i) * scale);
-      }
-    }
-    return all;
+  // The numbers times the scales of the indices of the dim.
+  Result<Value> multiplied(ValueId id, const std::vector<double>& scales, int dim) {
+    const TensorData numbers = *fixed_data(graph_, context_, id);
+    LaterData::Origin origin{{numbers, recorded_sum(graph_, numbers)}, {double(dim)}};
+    origin.parameters.insert(origin.parameters.end(), scales.begin(), scales.end());
+    return LaterData::add(graph_, graph_.value_info(id).name + "_folded", numbers.tensor.dtype,
+                          numbers.tensor.shape, std::move(origin), multiply);
   }
 
   Result<Replacement> fold(const Node& norm, const Node& producer, const Layer& layer) {
@@ -124,20 +137,18 @@ class BatchNormFolder {
     const DType dtype = first.dtype;
     const int64_t channels = first.shape[layer.channel_dim];
     const std::string name = graph_.value_info(producer.inputs[layer.factors[0]]).name;
+    const std::vector<double> scales = scales_of(norm, channels);
     graph_.set_origin(producer.origin);
     for (const size_t i : layer.factors) {
       const ValueId id = input(producer, i);
       if (id == kNoValue) continue;
-      const TensorData& numbers = *fixed_data(graph_, context_, id);
-      HG_TRY_ASSIGN(TensorData all, multiplied(numbers.tensor, norm, layer.channel_dim));
-      release_pages(graph_, numbers);
-      inputs[i] = graph_.constant(std::move(all), graph_.value_info(id).name + "_folded");
+      HG_TRY_ASSIGN(inputs[i], multiplied(id, scales, layer.channel_dim));
     }
     HG_TRY_ASSIGN(TensorData new_bias, TensorData::allocate(dtype, {channels}));
     for (int64_t c = 0; c < channels; ++c) {
       const double bias = parameter(input(producer, layer.bias), c, 0);
       set_element(new_bias.tensor, c,
-                  (bias - parameter(norm.inputs[3], c, 0)) * scale_of(norm, c) +
+                  (bias - parameter(norm.inputs[3], c, 0)) * scales[static_cast<size_t>(c)] +
                       parameter(norm.inputs[2], c, 0));
     }
     inputs[layer.bias] = graph_.constant(std::move(new_bias), name + "_folded_bias");

@@ -110,7 +110,7 @@ class ChannelsLast {
     if (attrs.flag("transposed")) return Kind::other;
     const Dim groups = attrs.integer("groups");
     if (groups == Dim(1) && multiplies_rows_of(type(conv.inputs[0]).dtype) &&
-        !attrs.flag("exact") && fixed_data(graph_, context_, conv.inputs[1]) &&
+        !attrs.flag("exact") && fixed_type(graph_, context_, conv.inputs[1]) &&
         weight[0].constant() >= kLeastRowChannels && x[1].constant() >= kLeastRowChannels)
       return Kind::dense;
     if (groups == Dim(1)) {
@@ -295,7 +295,7 @@ class ChannelsLast {
   // The weight [o, c, 1, 1] as [o, c]; if it is constant, a constant that shares its memory.
   Value matrix(ValueId weight) {
     const Value w = graph_.value(weight);
-    const TensorData* const data = fixed_data(graph_, context_, weight);
+    const TensorData* const data = fixed_type(graph_, context_, weight);
     if (data == nullptr) return reshaped(w, {w.dim(0), w.dim(1)});
     TensorData flat = *data;
     flat.tensor =
@@ -420,7 +420,7 @@ class ChannelsLast {
           kept))});
     }
     if (found->second == Kind::entry && dtype == DType::bf16 && multiplies_rows_of(dtype) &&
-        fixed_data(graph_, context_, node.inputs[1])) {
+        fixed_type(graph_, context_, node.inputs[1])) {
       kept.push_back({"dtype", dtype});
       return Replacement({to_nchw(
           graph_.call("conv_to_channels_last",

@@ -7,6 +7,7 @@
 #include "lib/compile/passes.h"
 #include "lib/device/backend.h"
 #include "lib/graph/lacks.h"
+#include "lib/graph/later_data.h"
 #include "lib/graph/options.h"
 
 namespace hg {
@@ -121,6 +122,12 @@ Status check_dtypes(const Graph& graph, const SessionOptions& options) {
 std::span<const Pass> all_passes() { return kPasses; }
 
 const TensorData* fixed_data(const Graph& graph, const CompileContext& context, ValueId id) {
+  const TensorData* const data = fixed_type(graph, context, id);
+  if (data != nullptr) compute_now(graph, *data);
+  return data;
+}
+
+const TensorData* fixed_type(const Graph& graph, const CompileContext& context, ValueId id) {
   if (id == kNoValue) return nullptr;
   const int32_t state = graph.value_info(id).state;
   if (state < 0) return nullptr;

@@ -14,8 +14,8 @@
 namespace hg {
 Result<Value> widened(Graph& graph, const CompileContext& context, ValueId id) {
   if (id == kNoValue) return Value();
-  const TensorData* const data = fixed_data(graph, context, id);
   if (graph.value_info(id).type.dtype == f32) return graph.value(id);
+  const TensorData* const data = fixed_data(graph, context, id);
   if (data == nullptr) return graph.call("cast", {graph.value(id)}, {{"dtype", f32}});
   HG_TRY_ASSIGN(TensorData wide, TensorData::allocate(f32, data->tensor.shape));
   for (int64_t i = 0; i < wide.tensor.count(); ++i)
@@ -35,7 +35,7 @@ constexpr int64_t kLeastPixels = 64;
 bool reads_halves(const Graph& graph, const CompileContext& context, const Node& conv) {
   const AttrReader attrs(conv.op, conv.attrs);
   const Shape& y = graph.value_info(conv.outputs[0]).type.shape;
-  const TensorData* const weight = fixed_data(graph, context, conv.inputs[1]);
+  const TensorData* const weight = fixed_type(graph, context, conv.inputs[1]);
   if (weight == nullptr || attrs.flag("transposed") || saves_memory(*context.options) ||
       context.options->precision != Precision::f32)
     return false;

@@ -10,7 +10,7 @@ namespace {
 Value linear_of_matmul(const Match& m) {
   const Value x = m.value("x"), w = m.value("w");
   if (w.rank() != 2 || x.rank() < 2) return Value();
-  if (fixed_data(m.graph(), m.context(), w.id()) == nullptr) return Value();
+  if (fixed_type(m.graph(), m.context(), w.id()) == nullptr) return Value();
   const Value columns = m.graph().call("permute", {w}, {{"dims", {1, 0}}});
   return m.graph().call("linear", {x, columns});
 }
@@ -19,7 +19,7 @@ Value linear_of_matmul(const Match& m) {
 Value linear_of_turned(const Match& m) {
   const Value x = m.value("x"), w = m.value("w");
   if (w.rank() != 2 || x.rank() < 2) return Value();
-  if (fixed_data(m.graph(), m.context(), w.id()) == nullptr) return Value();
+  if (fixed_type(m.graph(), m.context(), w.id()) == nullptr) return Value();
   const Dim first = m.attrs("p").integers("dims")[0];
   if (!(first == Dim(1) || first == Dim(-1))) return Value();
   return m.graph().call("linear", {x, w});

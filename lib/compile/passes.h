@@ -71,6 +71,8 @@ Result<Value> widened(Graph& graph, const CompileContext& context, ValueId id);
 
 // The data of a constant, or of a state that no run assigns; otherwise null.
 const TensorData* fixed_data(const Graph& graph, const CompileContext& context, ValueId id);
+// The same, but the elements may be computed later (lib/graph/later_data.h).
+const TensorData* fixed_type(const Graph& graph, const CompileContext& context, ValueId id);
 
 // Whether the library's own elementwise kernels compute the node on the CPU.
 bool is_elementwise(const Node& node, const CompileContext& context);

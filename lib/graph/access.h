@@ -40,13 +40,16 @@ struct DataFile {
   std::map<std::pair<const void*, int64_t>, uint32_t> sums;
 };
 
+class LaterData;
+
 struct GraphBody {
   Graph* graph = nullptr;  // the graph that owns this body, also after a move
   const Registry* registry = nullptr;
   std::deque<ValueInfo> values;  // a deque: adding values keeps references valid
   std::vector<Node> nodes;       // each after the producers of its inputs
   std::vector<State> states;
-  std::shared_ptr<const DataFile> file;  // may be null
+  std::shared_ptr<const DataFile> file;                   // may be null
+  std::map<const void*, std::weak_ptr<LaterData>> later;  // by the address of the data
   std::vector<ValueId> inputs;
   std::vector<std::pair<std::string, ValueId>> outputs;
   std::vector<std::pair<ValueId, ValueId>> assignments;

@@ -19,7 +19,7 @@ const DataFile* file_of(const Graph& graph, const TensorData& data) {
 
 void release_pages(const Graph& graph, const TensorData& data) {
   if (file_of(graph, data) != nullptr)
-    release_file_pages(data.tensor.data, static_cast<uint64_t>(data.tensor.bytes()));
+    release_pages(data.tensor.data, static_cast<uint64_t>(data.tensor.bytes()));
 }
 
 std::optional<uint32_t> recorded_sum(const Graph& graph, const TensorData& data) {

@@ -3,6 +3,7 @@
 // per set of sizes.
 #include <algorithm>
 
+#include "lib/graph/later_data.h"
 #include "lib/graph/registry_watch.h"
 #include "lib/graph/symbols.h"
 #include "lib/plan/pack_cache.h"
@@ -18,6 +19,18 @@ std::string label_of_types(const Node& node, const std::vector<TensorType>& all)
     types += node.inputs[i] == kNoValue ? "absent" : str_cat(all[i]);
   }
   return types;
+}
+
+// Whether the library's kernel of a layer reads its weight, the input 1, only in functions that it
+// gives to pack(), and in runs: the weight may be computed later.
+bool packs_weight(const KernelDef& kernel) {
+  constexpr std::string_view kLayers[] = {"linear", "conv", "conv_channels_last",
+                                          "conv_to_channels_last", "conv_dense_channels_last"};
+  const auto is_one_of = [](const auto& all, const auto& one) {
+    return std::find(std::begin(all), std::end(all), one) != std::end(all);
+  };
+  return is_one_of(kLayers, kernel.op) &&
+         is_one_of(Registry::built_in().kernels(kernel.op, kernel.device), &kernel);
 }
 
 }  // namespace
@@ -70,6 +83,8 @@ void Planner::set_tensors(const Node& node, const PreparedNode& concrete, const 
       tensor =
           value.place.kind == Place::Kind::fixed ? value.tensor : expected(id, side_of(kernel));
       data = constant_data(value);
+      if (value.place.kind == Place::Kind::state && !(i == 1 && packs_weight(kernel)))
+        compute_now(graph_, body_.states[static_cast<size_t>(value.place.index)].data);
     }
     if (!wants_any_strides(kernel, i) && !tensor.is_contiguous())
       tensor = unplaced(tensor.dtype, tensor.shape);

@@ -32,9 +32,10 @@ void* allocate_zeros(uint64_t bytes);
 // readers find NaN of every float dtype. Memory freed by the library becomes unreadable instead
 // (checked_memory.h).
 void mark_freed(void* memory, uint64_t bytes);
-// Lets the system drop the pages of a mapped file that are completely inside this range. They are
-// read from the file again when used. A hint: it may do nothing.
-void release_file_pages(const void* begin, uint64_t bytes);
+// Lets the system drop the pages that are completely inside this range of a mapped file or a block.
+// Those of a file are read again when used; a block has zeros or what it had. A hint: it may do
+// nothing.
+void release_pages(const void* begin, uint64_t bytes);
 // Returns unused heap memory to the system. Also a hint.
 void trim_heap();
 

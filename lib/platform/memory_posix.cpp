@@ -68,7 +68,7 @@ void free_aligned(void* memory) {
   std::free(memory);
 }
 
-void release_file_pages(const void* begin, uint64_t bytes) {
+void release_pages(const void* begin, uint64_t bytes) {
 #ifdef __linux__
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto [first, size] = whole_pages(begin, bytes, page);

@@ -20,7 +20,7 @@ void free_aligned(void* memory) {
 
 void move_to_large_pages(void*, uint64_t) {}
 
-void release_file_pages(const void*, uint64_t) {}
+void release_pages(const void*, uint64_t) {}
 
 void trim_heap() {}
 

@@ -102,6 +102,8 @@ Status Engine::compile_for_all(const Graph& source, const SessionOptions& option
     // Created by one pass and replaced by another.
     if (i >= compiled.first_made_state && options.device == Device::cpu) drop_data(states[i]);
   }
+  if (options.device != Device::cpu || options.autotune)  // read before the packs are filled
+    for (const State& state : states) compute_now(graph, state.data);
   compiled.outer_symbols = outer_symbols(graph);
   compiled.graph = std::move(graph);
   compiled.use_packed_file();

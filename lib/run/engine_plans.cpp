@@ -213,7 +213,7 @@ void Engine::share_plan(const Plan& plan) {
 
 // The system reads dropped pages of a mapped file again when they are used. Weights that passes
 // created are freed once their only reader has packed them, unless another plan needs them. All
-// later engines then share this plan.
+// later engines then share this plan. What is left is computed: runs may read it.
 Status Engine::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_before) {
   const bool is_last = device_ == nullptr && plan.part == 0 &&
                        plan.next_node == graph_.nodes().size() && graph_.symbols().empty() &&
@@ -236,17 +236,21 @@ Status Engine::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_
     const State* const state = root_state(graph_, value);
     if (state == nullptr) return;
     const auto index = static_cast<size_t>(state - graph_.states().data());
-    release_pages(graph_, state->data);
+    const auto later = LaterData::find(graph_, state->data);
+    release_pages(graph_, later ? later->origin().source.data : state->data);
     if (!is_last || index < compiled_->first_made_state || states_.changes(index)) return;
     while (value != state->value && uses[value] == 1)
       value = graph_.nodes()[graph_.value_info(value).node].inputs[0];
     if (uses[value] != 1) return;  // others read the value or what it views
     states_.drop(graph_, index);
     drop_data((*kept)[index]);
+    if (later) later->discard();
     any_gone = true;
   };
   HG_TRY(compiled_->packs.fill(parallel_, release));
   for (const ValueId value : packed_before) release(value);
+  for (const State& state : graph_.states())
+    if (!state.data.empty()) compute_now(graph_, state.data);
   if (any_gone) {
     compiled_->graph = *std::move(left);
     compiled_->plan = std::move(only);

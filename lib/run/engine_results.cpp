@@ -52,6 +52,7 @@ Result<Tensor> Engine::value(ValueId id) const {
     states_.may_be_written(state);
     if (device_ != nullptr && states_.changes(state)) HG_TRY(device_->fetch_state(state));
     const Tensor& tensor = graph_.states()[state].data.tensor;
+    compute_now(graph_, graph_.states()[state].data);
     if (states_.data(state) == nullptr && tensor.count() > 0) return not_kept(info);
     return view(states_.data(state), tensor.dtype, tensor.shape);
   }

@@ -9,6 +9,24 @@
 
 namespace hg {
 
+namespace {
+
+// Of the source as it is.
+uint32_t sum_now(const LaterData& later) {
+  const Tensor& source = later.origin().source.data.tensor;
+  return *sum_of_origin(later.origin(), crc32c(source.data, static_cast<size_t>(source.bytes())));
+}
+
+}  // namespace
+
+std::optional<uint32_t> sum_of_origin(const LaterData::Origin& origin,
+                                      std::optional<uint32_t> source) {
+  if (!source) return std::nullopt;
+  const std::vector<double>& parameters = origin.parameters;
+  const uint32_t sums[] = {*source, crc32c(parameters.data(), parameters.size() * sizeof(double))};
+  return crc32c(sums, sizeof sums);
+}
+
 void SharedPacks::use_file(std::unique_ptr<PackedFile> file, std::string prefix) {
   has_file_ = true;
   file_ = std::move(file);
@@ -44,14 +62,14 @@ void* SharedPacks::pack(const Source& source, ValueId value, int64_t bytes,
   if (pending != nullptr)
     pending->fills.reserve(pending->fills.size() + 1);
   else
-    fill_one(packed, source.bytes, fill);
+    fill_one(packed, source.bytes, source.later.get(), fill);
   Packed& kept = packed_.emplace(source.bytes.data(), std::move(packed))->second;
   bytes_ += taken;
   if (pending == nullptr) return to;
   pending->value = value;
   pending->bytes += bytes;
   pending->owner = source.owner;
-  pending->fills.push_back({&kept, source.bytes, std::move(fill)});
+  pending->fills.push_back({&kept, source.later, source.bytes, std::move(fill)});
   return to;
 }
 
@@ -63,20 +81,23 @@ bool SharedPacks::is_right(const Packed& packed, uint32_t source) {
 
 // A recorded checksum spares reading the source, but never describes a pack that was made here:
 // the source may be damaged.
-void SharedPacks::fill_one(Packed& packed, std::span<const std::byte> source,
+void SharedPacks::fill_one(Packed& packed, std::span<const std::byte> source, LaterData* later,
                            const std::function<void(void* to)>& fill) {
   if (packed.is_filled) return;
   packed.is_mapped = packed.recorded.has_value() && is_right(packed, *packed.recorded);
   if (packed.is_mapped) {
     packed.source = *packed.recorded;
   } else if (has_file_) {
-    packed.source = crc32c(source.data(), source.size());
+    packed.source = later != nullptr ? sum_now(*later) : crc32c(source.data(), source.size());
     packed.is_mapped = packed.recorded != packed.source && is_right(packed, packed.source);
   }
-  if (packed.is_mapped)
+  if (packed.is_mapped) {
     mapped_bytes_ += static_cast<int64_t>(packed.bytes.size());
-  else
+  } else if (later != nullptr) {
+    later->use([&] { fill(packed.bytes.data()); });
+  } else {
     fill(packed.bytes.data());
+  }
   packed.is_filled = true;
 }
 
@@ -108,8 +129,8 @@ Status SharedPacks::fill(const ParallelFor& parallel, const std::function<void(V
         const Work& all = *static_cast<const Work*>(arg);
         Pending& pending = *all.order[i];
         const Status status = or_no_memory([&]() -> Status {
-          for (const auto& [packed, source, write] : pending.fills)
-            all.packs->fill_one(*packed, source, write);
+          for (const auto& [packed, later, source, write] : pending.fills)
+            all.packs->fill_one(*packed, source, later.get(), write);
           (*all.done)(pending.value);
           return {};
         });

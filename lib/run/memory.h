@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "hg/options.h"
+#include "lib/graph/later_data.h"
 #include "lib/platform/memory.h"
 #include "lib/run/packed_file.h"
 
@@ -87,6 +88,10 @@ class Memory64 {
   size_t bytes_ = 0;
 };
 
+// The CRC-32C of what later data is a function of, given the source's; none if that is none.
+std::optional<uint32_t> sum_of_origin(const LaterData::Origin& origin,
+                                      std::optional<uint32_t> source);
+
 // Packed weights, keyed by kernel and by the address and owner of the source. Not thread-safe,
 // except bytes() and mapped_bytes().
 class SharedPacks {
@@ -100,7 +105,8 @@ class SharedPacks {
     std::string key;
     std::span<const std::byte> bytes;
     std::shared_ptr<void> owner;
-    std::optional<uint32_t> sum;  // CRC-32C, if the model's file records it
+    std::optional<uint32_t> sum;       // CRC-32C, if the model's file records it
+    std::shared_ptr<LaterData> later;  // if the source is that; `sum` is that of its origin
   };
   // See PackCache::pack(). `is_new` is set to whether the key was new.
   void* pack(const Source& source, ValueId value, int64_t bytes, std::function<void(void* to)> fill,
@@ -123,14 +129,14 @@ class SharedPacks {
     const PackedEntry* entry = nullptr;  // of the file
     std::span<std::byte> bytes;
     std::optional<uint32_t> recorded;  // Source::sum
-    uint32_t source = 0;               // CRC-32C, after use_file()
+    uint32_t source = 0;               // CRC-32C of the source or its origin, after use_file()
     bool is_filled = false;
     bool is_mapped = false;  // the entry was right
   };
   // Whether the file has the pack of a source with this CRC-32C.
   static bool is_right(const Packed& packed, uint32_t source);
   // Fills a pack, or confirms what the file has.
-  void fill_one(Packed& packed, std::span<const std::byte> source,
+  void fill_one(Packed& packed, std::span<const std::byte> source, LaterData* later,
                 const std::function<void(void* to)>& fill);
   struct Pending {
     ValueId value = kNoValue;
@@ -138,6 +144,7 @@ class SharedPacks {
     std::shared_ptr<void> owner;  // of the source memory
     struct Fill {
       Packed* packed;
+      std::shared_ptr<LaterData> later;
       std::span<const std::byte> source;
       std::function<void(void* to)> write;
     };

@@ -46,11 +46,16 @@ class PlanPacks final : public PackCache {
     const State* const state = root_state(graph_, value);
     if (state == nullptr || state->data.empty()) return nullptr;
     bool is_new = false;
-    void* const to = packs_.pack({str_cat(state->name, " ", kernel, look_of(graph_, value)),
-                                  std::span(state->data.tensor.as<const std::byte>(),
-                                            static_cast<size_t>(state->data.tensor.bytes())),
-                                  state->data.owner, recorded_sum(graph_, state->data)},
-                                 value, bytes, std::move(fill), at_once, is_new);
+    const auto later = LaterData::find(graph_, state->data);
+    void* const to =
+        packs_.pack({str_cat(state->name, " ", kernel, look_of(graph_, value)),
+                     std::span(state->data.tensor.as<const std::byte>(),
+                               static_cast<size_t>(state->data.tensor.bytes())),
+                     state->data.owner,
+                     later ? sum_of_origin(later->origin(), later->origin().source.recorded)
+                           : recorded_sum(graph_, state->data),
+                     later},
+                    value, bytes, std::move(fill), at_once, is_new);
     if (to != nullptr && !is_new && !at_once) found_.push_back(value);
     has_new_ |= is_new;
     return to;

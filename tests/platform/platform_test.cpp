@@ -129,7 +129,7 @@ TEST_F(Files, AreMapped) {
     ASSERT_NE(map, nullptr) << std::strerror(errno);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(map.get()) % 64, 0u);
     EXPECT_EQ(std::memcmp(map.get(), content.data(), bytes), 0);
-    release_file_pages(map.get(), bytes);
+    release_pages(map.get(), bytes);
     EXPECT_EQ(std::memcmp(map.get(), content.data(), bytes), 0);
   }
 }
