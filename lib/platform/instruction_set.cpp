@@ -5,6 +5,7 @@
 #include "lib/platform/instruction_set.h"
 
 #include <atomic>
+#include <bit>
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -130,10 +131,10 @@ unsigned supported() {
   return kSets | emulated.load(std::memory_order_relaxed);
 }
 
+// Kernels ask for each piece of their work, so this has no loop.
 Isa best_up_to(Isa most) {
-  auto isa = static_cast<unsigned>(most);
-  while (!(supported() >> isa & 1)) --isa;
-  return static_cast<Isa>(isa);
+  const unsigned up_to = 2 * bit(most) - 1;
+  return static_cast<Isa>(std::bit_width(supported() & up_to) - 1);
 }
 
 }  // namespace
