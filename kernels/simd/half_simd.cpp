@@ -44,9 +44,26 @@ template <class T, class Store>
 HWY_INLINE void through_f16(int64_t count, const float* from, T* to,
                             [[maybe_unused]] const Store& store) {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  const D d;
+  const hn::Rebind<hwy::float16_t, D> narrow;
+#if !defined(HG_SMALL)
+  constexpr int64_t kTogether = 4 * kLanes;
+  while (count >= kTogether) {  // one test for NaN
+    const V a = hn::LoadU(d, from), b = hn::LoadU(d, from + kLanes),
+            e = hn::LoadU(d, from + 2 * kLanes), f = hn::LoadU(d, from + 3 * kLanes);
+    const auto is_nan =
+        hn::Or(hn::Or(hn::IsNaN(a), hn::IsNaN(b)), hn::Or(hn::IsNaN(e), hn::IsNaN(f)));
+    if (!hn::AllFalse(d, is_nan)) break;
+    store(hn::DemoteTo(narrow, a), to);
+    store(hn::DemoteTo(narrow, b), to + kLanes);
+    store(hn::DemoteTo(narrow, e), to + 2 * kLanes);
+    store(hn::DemoteTo(narrow, f), to + 3 * kLanes);
+    count -= kTogether;
+    from += kTogether;
+    to += kTogether;
+  }
+#endif
   by_vectors(count, from, to, [&](const float* x, T* y) HWY_ATTR {
-    const D d;
-    const hn::Rebind<hwy::float16_t, D> narrow;
     const V v = hn::LoadU(d, x);
     if (hn::AllFalse(d, hn::IsNaN(v))) return store(hn::DemoteTo(narrow, v), y);
     // The instruction preserves NaN bits that Half does not.
