@@ -6,6 +6,7 @@
 
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/pointwise/two_floats.h"
+#include "lib/platform/instruction_set.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -282,18 +283,54 @@ struct Lcm {
   }
 };
 
+#if defined(__x86_64__) && !defined(HG_SMALL) && !defined(HG_WITHOUT_AVX2)
+// The baseline of x86 has no vectors for comparisons of i64, nor for products and comparisons of
+// i32.
+template <class F, class T>
+[[gnu::target("avx2")]] void run_avx2(void* y, const void* const* x, int64_t n,
+                                      const PointwiseParams&) {
+  const T *const a = static_cast<const T*>(x[0]), *const b = static_cast<const T*>(x[1]);
+  T* const out = static_cast<T*>(y);
+  HG_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(F()(a[i], b[i]));
+}
+template <const BlockTable& table, class F>
+Status prepare_with_avx2(PrepareContext& c) {
+  if (chosen_isa() < Isa::avx2) return prepare_pointwise(c, table);
+  BlockTable chosen = table;
+  const auto set = [&chosen]<class T>(DType dtype, T) {
+    chosen.blocks[static_cast<size_t>(dtype)] = run_avx2<F, T>;
+  };
+  set(DType::f64, double());
+  set(DType::i64, int64_t());
+  set(DType::i32, int32_t());
+  return prepare_pointwise(c, chosen);
+}
+template <const BlockTable& table, class F>
+constexpr KernelDef with_avx2(std::string_view op) {
+  KernelDef row = pointwise_kernel<table>(op);
+  row.prepare = prepare_with_avx2<table, F>;
+  return row;
+}
+#else
+template <const BlockTable& table, class F>
+constexpr KernelDef with_avx2(std::string_view op) {
+  return pointwise_kernel<table>(op);
+}
+#endif
+
 constexpr KernelDef kKernels[] = {
-    pointwise_kernel<any_binary<Add, BitOr>>("add"),
-    pointwise_kernel<number_binary<Sub>>("sub"),
-    pointwise_kernel<any_binary<Mul, BitAnd>>("mul"),
+    with_avx2<any_binary<Add, BitOr>, Add>("add"),
+    with_avx2<number_binary<Sub>, Sub>("sub"),
+    with_avx2<any_binary<Mul, BitAnd>, Mul>("mul"),
     pointwise_kernel<float_binary<Div>>("div"),
     pointwise_kernel<number_binary<FloorDivide>>("floor_divide"),
     pointwise_kernel<number_binary<TruncDivide>>("trunc_divide"),
     pointwise_kernel<number_binary<Remainder>>("remainder"),
     pointwise_kernel<number_binary<Fmod>>("fmod"),
     pointwise_kernel<number_binary<Pow>>("pow"),
-    pointwise_kernel<any_binary<Maximum, BitOr>>("maximum"),
-    pointwise_kernel<any_binary<Minimum, BitAnd>>("minimum"),
+    with_avx2<any_binary<Maximum, BitOr>, Maximum>("maximum"),
+    with_avx2<any_binary<Minimum, BitAnd>, Minimum>("minimum"),
     pointwise_kernel<any_binary<Fmax, BitOr>>("fmax"),
     pointwise_kernel<any_binary<Fmin, BitAnd>>("fmin"),
     pointwise_kernel<float_binary<Atan2>>("atan2"),
