@@ -8,6 +8,7 @@
 #include "kernels/ceil_div.h"
 #include "kernels/element.h"
 #include "kernels/pointwise/pointwise.h"
+#include "kernels/saves_code.h"
 #include "kernels/simd/gather_simd.h"
 #include "kernels/simd/half_simd.h"
 #include "kernels/simd/transpose_simd.h"
@@ -52,6 +53,7 @@ struct PointwisePlan {
   // Elements per chunk; `repeats`: equal in every chunk.
   int64_t chunk = kBlockSize;
   bool repeats[kMaxOperands] = {};
+  bool in_place = false;  // the block reads and writes whole rows without buffers
   // A dim along which an operand is contiguous, although it is not along the last dim. The result
   // is then computed in tiles of both dims.
   int across = -1;
@@ -222,6 +224,35 @@ int64_t inner_of(const PointwisePlan& plan) {
 // Long rows: chunks end at the end of a row, so that contiguous rows are read in place.
 bool is_by_row(const PointwisePlan& plan) { return inner_of(plan) >= 128; }
 
+// Rows that the block reads and writes in place, from element `begin` on.
+void run_rows(const PointwisePlan& plan, const PointwiseParams& params,
+              const std::byte* const* base, int64_t begin, int64_t end, std::byte* y) {
+  const int last = plan.rank - 1;
+  const int64_t inner = plan.shape[last], y_size = size_of(plan.out_dtype);
+  int64_t index[kMaxRank], steps[kMaxOperands][kMaxRank];  // steps in bytes
+  find_index(begin, plan.shape, index);
+  const void* x[kMaxOperands];
+  const std::byte* row[kMaxOperands];
+  for (int k = 0; k < plan.inputs; ++k) {
+    row[k] = base[k];
+    for (int d = 0; d <= last; ++d) steps[k][d] = plan.strides[k][d] * size_of(plan.dtypes[k]);
+    for (int d = 0; d < last; ++d) row[k] += index[d] * steps[k][d];
+  }
+  for (int64_t at = begin, n = 0; at < end; at += n) {
+    n = std::min(inner - index[last], end - at);
+    for (int k = 0; k < plan.inputs; ++k) x[k] = row[k] + index[last] * steps[k][last];
+    plan.block(y, x, n, params);
+    y += n * y_size;
+    index[last] = 0;
+    for (int d = last - 1; d >= 0; --d) {
+      for (int k = 0; k < plan.inputs; ++k) row[k] += steps[k][d];
+      if (++index[d] < plan.shape[d]) break;
+      for (int k = 0; k < plan.inputs; ++k) row[k] -= plan.shape[d] * steps[k][d];
+      index[d] = 0;
+    }
+  }
+}
+
 void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const RunContext& c,
                 int64_t begin, int64_t end, std::byte* y) {
   const void* x[kMaxOperands];
@@ -231,6 +262,7 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
     x[k] = plan.number[k] ? base[k] : base[k] + begin * size_of(plan.dtypes[k]);
   }
   if (plan.all_direct) return plan.block(y, x, end - begin, params);
+  if (!kSavesCode && plan.in_place) return run_rows(plan, params, base, begin, end, y);
   if (params.copies && !plan.narrowed) return gather(plan, 0, base[0], begin, end - begin, y);
   if (params.copies && plan.linear[0] && !plan.widened[0]) return write(plan, x[0], end - begin, y);
   alignas(64) std::byte buffers[kMaxOperands + 1][kBlockSize * 8];
@@ -469,6 +501,7 @@ void lengthen_chunk(PointwisePlan& plan) {
         (plan.widened[k] || plan.strides[k][plan.rank - 1] != 1))
       return;
   plan.chunk = plan.count;
+  plan.in_place = !plan.params.copies;
 }
 
 }  // namespace
