@@ -127,15 +127,20 @@ void run_extreme(const RunContext& c) noexcept {
     int64_t* indices = c.out(1).as<int64_t>();
     each_line(c, [&](const Lines& lines, int64_t at) {
       int64_t best = 0;
-      auto top = lines.length > 0 ? wide(x[at]) : wide(T());
-      const int64_t first = at;
+      T held = lines.length > 0 ? x[at] : T();
+      auto top = wide(held);
       for (int64_t i = 0; i < lines.length; ++i, at += lines.stride) {
-        const auto value = wide(x[at]);
-        if (value != value || (top == top && (largest ? value >= top : value <= top))) {
-          top = value;
-          best = i;
+        const T element = x[at];
+        const auto value = wide(element);
+        // Rarely true, so a branch is faster than a choice, which each element would wait for.
+        if (!(largest ? value < top : value > top)) [[unlikely]] {
+          if (value != value || top == top) {
+            held = element;
+            top = value;
+            best = i;
+          }
         }
-        values[at] = x[first + best * lines.stride];
+        values[at] = held;
         indices[at] = best;
       }
     });
