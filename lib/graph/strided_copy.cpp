@@ -59,12 +59,38 @@ void fill_run(const T& element, T* to, int64_t count) {
   }
 }
 
+#if !defined(HG_SMALL)
+// to[i] = from[-i], in vectors that every target has.
+template <class T>
+void copy_reversed(const T* from, T* to, int64_t count) {
+  int64_t i = 0;
+  if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+    constexpr int64_t kLanes = 16 / sizeof(T);
+    using Vector [[gnu::vector_size(16)]] = decltype(T::word);
+    for (; i + kLanes <= count; i += kLanes) {
+      Vector x;
+      std::memcpy(&x, from - i - (kLanes - 1), sizeof x);
+      if constexpr (kLanes == 4)
+        x = __builtin_shufflevector(x, x, 3, 2, 1, 0);
+      else
+        x = __builtin_shufflevector(x, x, 1, 0);
+      std::memcpy(to + i, &x, sizeof x);
+    }
+  }
+  for (; i < count; ++i) to[i] = from[-i];
+}
+#endif
+
 template <class T>
 void copy_run(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t count) {
   if (from_stride == 1 && to_stride == 1)
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
   else if (from_stride == 0 && to_stride == 1)
     fill_run(*from, to, count);
+#if !defined(HG_SMALL)
+  else if (from_stride == -1 && to_stride == 1)
+    copy_reversed(from, to, count);
+#endif
   else if (to_stride == 1)
     for (int64_t i = 0; i < count; ++i) to[i] = from[i * from_stride];
   else
