@@ -8,10 +8,12 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernels/pointwise/activation-inl.h"
+#include "kernels/pointwise/cast-inl.h"
 #include "kernels/pointwise/look_up-inl.h"
 #include "kernels/pointwise/pointwise_simd.h"
 #include "kernels/pointwise/quantized-inl.h"
 #include "kernels/pointwise/vectors-inl.h"
+#include "kernels/saves_code.h"
 #include "kernels/simd/bytes-inl.h"
 #include "kernels/simd/quotient-inl.h"
 #include "kernels/simd/rows-inl.h"
@@ -19,7 +21,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
@@ -171,12 +172,12 @@ struct NanToNum {
 };
 struct Maximum {  // NaN if one is NaN
   HWY_INLINE V operator()(V a, V b) const {
-    return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::Gt(a, b)), a, b);
+    return hn::IfThenElse(hn::IsNaN(a), a, larger_of(a, b));
   }
 };
 struct Minimum {
   HWY_INLINE V operator()(V a, V b) const {
-    return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::Lt(a, b)), a, b);
+    return hn::IfThenElse(hn::IsNaN(a), a, smaller_of(a, b));
   }
 };
 struct Add {
@@ -248,16 +249,26 @@ void binary(void* y, const void* const* x, int64_t n, const PointwiseParams& par
 }
 
 // x[0] between x[1] and x[2].
-void clamp(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
+void clamp(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
   const D d;
-  const auto part = [&](int k, int64_t i, int count) {
+  const auto part = [&](int k, int64_t i, int count) HWY_ATTR {
     return load_part(d, static_cast<const float*>(x[k]) + i, count);
   };
-  for (int64_t i = 0; i < n; i += kLanes) {
-    const int count = static_cast<int>(std::min<int64_t>(kLanes, n - i));
-    const V raised = Maximum()(part(0, i, count), part(1, i, count));
-    store_part(d, Minimum()(raised, part(2, i, count)), count, static_cast<float*>(y) + i);
-  }
+  const bool is_same = !kSavesCode && params.same != 0;
+  const float first_low = *static_cast<const float*>(x[1]),
+              first_high = *static_cast<const float*>(x[2]);
+  const V low = hn::Set(d, first_low), high = hn::Set(d, first_high);
+  if (is_same && first_low == first_low && first_high == first_high)
+    return for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
+      const V a = part(0, i, count);
+      const V inside = smaller_of(larger_of(a, low), high);
+      store_part(d, hn::IfThenElse(hn::IsNaN(a), a, inside), count, static_cast<float*>(y) + i);
+    });
+  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
+    const V raised = Maximum()(part(0, i, count), is_same ? low : part(1, i, count));
+    store_part(d, Minimum()(raised, is_same ? high : part(2, i, count)), count,
+               static_cast<float*>(y) + i);
+  });
 }
 
 struct Eq {
@@ -272,6 +283,12 @@ struct Lt {
 struct Le {
   HWY_INLINE auto operator()(V a, V b) const { return hn::Le(a, b); }
 };
+struct Gt {
+  HWY_INLINE auto operator()(V a, V b) const { return hn::Gt(a, b); }
+};
+struct Ge {
+  HWY_INLINE auto operator()(V a, V b) const { return hn::Ge(a, b); }
+};
 // The bytes 0 and 1.
 template <class F>
 void compare(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
@@ -284,63 +301,30 @@ void compare(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
     store_low_bytes(hn::IfThenElseZero(holds, hn::Set(du, 1)), count, static_cast<uint8_t*>(y) + i);
   });
 }
-// a > b is b < a.
+#if defined(HG_SMALL)
 template <class F>
-void compare_reversed(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
-  const void* const reversed[] = {x[1], x[0]};
-  compare<F>(y, reversed, n, params);
-}
-
-// The bytes 0 and 1: whether x[0] is not 0.
-void is_true(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
-  const D d;
-  const hn::RebindToUnsigned<D> du;
-  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
-    const V a = load_part(d, static_cast<const float*>(x[0]) + i, count);
-    const auto holds = hn::RebindMask(du, hn::Not(hn::Eq(a, hn::Zero(d))));
-    store_low_bytes(hn::IfThenElseZero(holds, hn::Set(du, 1)), count, static_cast<uint8_t*>(y) + i);
-  });
-}
-// Toward zero; the smallest integer for NaN and floats beyond i32.
-void to_i32(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
-  const D d;
-  const DI di;
-  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
-    const V a = load_part(d, static_cast<const float*>(x[0]) + i, count);
-    const auto fits = hn::Lt(hn::Abs(a), spread(0x1p31));
-    const auto whole = hn::ConvertTo(di, hn::IfThenElseZero(fits, a));
-    const auto smallest = hn::Set(di, std::numeric_limits<int32_t>::min());
-    const auto result = hn::IfThenElse(hn::RebindMask(di, fits), whole, smallest);
-    store_part(d, hn::BitCast(d, result), count, static_cast<float*>(y) + i);
-  });
-}
-
-#if HWY_TARGET == HWY_AVX3 && !defined(HG_SMALL)  // others have no instruction for it
-void to_i64(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
-  const hn::ScalableTag<int64_t> d;
-  const hn::ScalableTag<double> wide;
-  const hn::Rebind<float, decltype(d)> narrow;
-  constexpr auto kWide = static_cast<int64_t>(hn::MaxLanes(d));
-  const auto convert = [&](const float* from, int64_t* to) HWY_ATTR {
-    const auto a = hn::PromoteTo(wide, hn::LoadU(narrow, from));
-    const auto fits = hn::Lt(hn::Abs(a), hn::Set(wide, 0x1p63));
-    const auto whole = hn::ConvertTo(d, hn::IfThenElseZero(fits, a));
-    const auto smallest = hn::Set(d, std::numeric_limits<int64_t>::min());
-    hn::StoreU(hn::IfThenElse(hn::RebindMask(d, fits), whole, smallest), d, to);
-  };
-  const auto* from = static_cast<const float*>(x[0]);
-  auto* to = static_cast<int64_t*>(y);
-  int64_t i = 0;
-  for (; i + kWide <= n; i += kWide) convert(from + i, to + i);
-  if (i == n) return;
-  HWY_ALIGN float part[kWide] = {};
-  HWY_ALIGN int64_t result[kWide];
-  std::copy_n(from + i, n - i, part);
-  convert(part, result);
-  std::copy_n(result, n - i, to + i);
-}
+constexpr Block choose = nullptr;
 #else
-constexpr Block to_i64 = nullptr;
+// x[2] where F holds for x[0] and x[1], else x[3]. x[1] may be a number.
+template <class F>
+void choose(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
+  const D d;
+  const auto part = [&](int k, int64_t i, int count) HWY_ATTR {
+    return load_part(d, static_cast<const float*>(x[k]) + i, count);
+  };
+  const auto choose_with = [&](const auto& second) HWY_ATTR {
+    for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
+      const V z = hn::IfThenElse(F()(part(0, i, count), second(i, count)), part(2, i, count),
+                                 part(3, i, count));
+      store_part(d, z, count, static_cast<float*>(y) + i);
+    });
+  };
+  const V number = hn::Set(d, *static_cast<const float*>(x[1]));
+  if (params.same != 0)
+    choose_with([&](int64_t, int) HWY_ATTR { return number; });
+  else
+    choose_with([&](int64_t i, int count) HWY_ATTR { return part(1, i, count); });
+}
 #endif
 
 // x[1] where the bytes x[0] are not 0, else x[2].
@@ -400,8 +384,14 @@ constexpr PointwiseSimd kPointwiseSimd = {.activations =
                                           .ne = compare<Ne>,
                                           .lt = compare<Lt>,
                                           .le = compare<Le>,
-                                          .gt = compare_reversed<Lt>,
-                                          .ge = compare_reversed<Le>,
+                                          .gt = compare<Gt>,
+                                          .ge = compare<Ge>,
+                                          .choose_eq = choose<Eq>,
+                                          .choose_ne = choose<Ne>,
+                                          .choose_lt = choose<Lt>,
+                                          .choose_le = choose<Le>,
+                                          .choose_gt = choose<Gt>,
+                                          .choose_ge = choose<Ge>,
                                           .clamp = clamp,
                                           .where = where,
                                           .nan_to_num = unary<NanToNum>,
@@ -410,6 +400,7 @@ constexpr PointwiseSimd kPointwiseSimd = {.activations =
                                           .to_bytes = to_bytes,
                                           .to_i32 = to_i32,
                                           .is_true = is_true,
+                                          .from_i64 = from_i64,
                                           .to_i64 = to_i64,
                                           .dequantize_u8 = dequantize<uint8_t>,
                                           .dequantize_i8 = dequantize<int8_t>,
@@ -464,7 +455,11 @@ bool rounds_to_integers(const PrepareContext& c) {
   return in_f32(c) && c.attrs().integer("decimals") == 0;
 }
 Status prepare_clamp(PrepareContext& c) {
-  if (c.has(1) && c.has(2)) return prepare_simd<&PointwiseSimd::clamp>(c);
+  if (c.has(1) && c.has(2)) {
+    PointwiseParams params;
+    if (c.in(1).count() == 1 && c.in(2).count() == 1) params.same = 0b110;
+    return prepare_block(c, pointwise_simd_blocks().clamp, params);
+  }
   return c.has(1) ? prepare_two<&PointwiseSimd::maximum>(c)
                   : prepare_two<&PointwiseSimd::minimum>(c);
 }
@@ -477,6 +472,7 @@ bool casts(const PrepareContext& c) {
   const DType from = c.in(0).dtype, to = c.out(0).dtype;
   if (in_f32(c) && (to == DType::i32 || to == boolean)) return true;
   if (in_f32(c) && to == DType::i64) return pointwise_simd_blocks().to_i64 != nullptr;
+  if (from == DType::i64 && to == f32) return true;
   return (is_byte(from) && to == f32) || (from == f32 && is_byte(to));
 }
 Status prepare_cast(PrepareContext& c) {
@@ -485,6 +481,8 @@ Status prepare_cast(PrepareContext& c) {
       return prepare_simd<&PointwiseSimd::from_u8>(c);
     case DType::i8:
       return prepare_simd<&PointwiseSimd::from_i8>(c);
+    case DType::i64:
+      return prepare_simd<&PointwiseSimd::from_i64>(c);
     default:
       break;
   }

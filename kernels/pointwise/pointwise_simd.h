@@ -13,9 +13,15 @@ struct PointwiseSimd {
   Block leaky_relu, elu, mish, softplus, log_sigmoid, hardtanh;  // with the params below
   Block expm1, log, exp2, atan, sqrt, rsqrt, reciprocal, neg, abs, floor, ceil, trunc, round;
   Block add, sub, mul, div, maximum, minimum;  // also with an operand of one element
-  Block eq, ne, lt, le, gt, ge, clamp, where;
+  Block eq, ne, lt, le, gt, ge;
+  // x[0] == x[1] ? x[2] : x[3], and likewise. If params.same is not 0, only the first element of
+  // x[1] is read. May be null.
+  Block choose_eq, choose_ne, choose_lt, choose_le, choose_gt, choose_ge;
+  Block clamp;  // if params.same is not 0, only the first elements of the limits are read
+  Block where;
   Block nan_to_num;                                   // with the params below
   Block from_u8, from_i8, to_bytes, to_i32, is_true;  // cast
+  Block from_i64;                                     // likewise
   Block to_i64;                                       // likewise; may be null
   // Steps of programs that occur together: (x[0] - x[1]) * x[2] of bytes as floats, and
   // x[0] / x[1], rounded, plus x[2], limited as by hardtanh, as bytes.

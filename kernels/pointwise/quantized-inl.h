@@ -26,10 +26,7 @@ namespace {
 // Between params.a and params.b; NaN stays.
 struct Limited {
   explicit Limited(const PointwiseParams& p) : low(spread(p.a)), high(spread(p.b)) {}
-  HWY_INLINE V operator()(V x) const {
-    const V raised = hn::IfThenElse(hn::Lt(x, low), low, x);
-    return hn::IfThenElse(hn::Gt(raised, high), high, raised);
-  }
+  HWY_INLINE V operator()(V x) const { return smaller_of(high, larger_of(low, x)); }
   V low, high;
 };
 

@@ -14,6 +14,7 @@
 #include "kernels/pointwise/pointwise_simd.h"
 #include "kernels/program/byte_sums.h"
 #include "kernels/reduce/reducers.h"
+#include "kernels/saves_code.h"
 #include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
 
@@ -108,7 +109,8 @@ struct Part {
 };
 
 // Finds the steps of quantization: five that round a float to a byte, three that widen it, and all
-// twelve that add two bytes. Each of these becomes one part, which computes the same bits.
+// twelve that add two bytes. Also a comparison and the choice by it. Each of these becomes one
+// part, which computes the same bits.
 class Parts {
  public:
   Parts(const PrepareContext& c, const PointwiseProgram& text, const std::vector<DType>& dtypes)
@@ -129,6 +131,7 @@ class Parts {
       else
         dequantizes(part);
       if (part.block != nullptr) mark_same(part);
+      if (part.block == nullptr) chooses(part);
       // The steps before the last one follow each other, but perhaps not immediately.
       std::erase_if(parts, [&](const Part& each) { return absorbed_[each.step]; });
       parts.push_back(std::move(part));
@@ -253,6 +256,30 @@ class Parts {
       return true;
     }
     return false;
+  }
+
+  // A choice of floats by a comparison of floats.
+  void chooses(Part& part) {
+    const Step& choice = text_.steps[part.step];
+    if (kSavesCode || choice.op->name() != "where" || choice.dtype != f32) return;
+    const int condition = choice.args[0];
+    if (condition < text_.input_count || readers_[at(condition)] != 1) return;
+    const Step& comparison = text_.steps[at(condition)];
+    const PointwiseSimd& blocks = pointwise_simd_blocks();
+    const std::pair<std::string_view, Block> chosen[] = {
+        {"eq", blocks.choose_eq}, {"ne", blocks.choose_ne}, {"lt", blocks.choose_lt},
+        {"le", blocks.choose_le}, {"gt", blocks.choose_gt}, {"ge", blocks.choose_ge}};
+    for (const auto& [name, block] : chosen) {
+      if (comparison.op->name() != name || block == nullptr) continue;
+      const std::vector<int> args = {comparison.args[0], comparison.args[1], choice.args[1],
+                                     choice.args[2]};
+      for (const int arg : args)
+        if (!is_float(arg)) return;
+      part.block = block;
+      part.args = args;
+      if (is_number(args[1])) part.params.same = 1U << 1;
+      absorb({&comparison});
+    }
   }
 
   const PrepareContext& c_;

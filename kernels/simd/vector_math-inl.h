@@ -18,18 +18,29 @@ HWY_INLINE V number_like(V, float value) {
   return hwy::HWY_NAMESPACE::Set(hwy::HWY_NAMESPACE::DFromV<V>(), value);
 }
 
-// Min and Max of the instruction sets differ for NaN; comparisons do not. On x86 they return the
-// second operand if either is NaN.
+// a if it is larger, or smaller, than b; else b, also if either is NaN or both are zeros. This is
+// what Max and Min of x86 return; those of other instruction sets differ.
+template <class V>
+HWY_INLINE V larger_of(V a, V b) {
+  namespace hn = hwy::HWY_NAMESPACE;
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  return hn::Max(a, b);
+#else
+  return hn::IfThenElse(hn::Gt(a, b), a, b);
+#endif
+}
+template <class V>
+HWY_INLINE V smaller_of(V a, V b) {
+  namespace hn = hwy::HWY_NAMESPACE;
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  return hn::Min(a, b);
+#else
+  return hn::IfThenElse(hn::Lt(a, b), a, b);
+#endif
+}
 template <class V>
 HWY_INLINE V clamp_of(V x, float low, float high) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  const V lowest = number_like(x, low), highest = number_like(x, high);
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-  return hn::Min(highest, hn::Max(lowest, x));
-#else
-  const V raised = hn::IfThenElse(hn::Lt(x, lowest), lowest, x);
-  return hn::IfThenElse(hn::Gt(raised, highest), highest, raised);
-#endif
+  return smaller_of(number_like(x, high), larger_of(number_like(x, low), x));
 }
 
 // e^x to one unit in the last place; 0 below -87, infinity beyond f32's range.
@@ -164,9 +175,7 @@ HWY_INLINE V erf_of(V x) {
 
 template <class V>
 HWY_INLINE V relu_of(V x) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  const V zero = number_like(x, 0);
-  return hn::IfThenElse(hn::Lt(x, zero), zero, x);
+  return larger_of(number_like(x, 0), x);
 }
 
 }  // namespace hg::kernels::HWY_NAMESPACE
