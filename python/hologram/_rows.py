@@ -99,14 +99,18 @@ def _make(row):
     except ValueError:  # a Python keyword, or an optional argument before a required one
         pass
     function.__doc__ = f"{name}{shown}\n\n{described(name)}"
-    if not takes_inputs_alone:
+    by_position = tuple(names[len(inputs) :]) if names[: len(inputs)] == input_names and not is_variadic else ()
+    if takes_inputs_alone:
+        return direct(function, name, split, len(inputs), None, by_position)
+    if not by_position:
         return function
-    return direct(function, name, split, len(inputs))
+    return direct(function, name, len(inputs) + len(required), len(inputs), None, by_position)
 
 
-def direct(function, row, least, most, constants=None):
-    """The function, where calls with ``least`` to ``most`` tensors by position are calls of a row with these inputs."""
-    return functools.update_wrapper(_core.Function(function, row, least, most, constants or {}), function)
+def direct(function, row, least, most, constants=None, names=()):
+    """The function, where calls with ``least`` to ``most`` tensors by position are calls of a row with these inputs, and those
+    with more arguments are calls with attributes of these names."""
+    return functools.update_wrapper(_core.Function(function, row, least, most, constants or {}, names), function)
 
 
 def _call(name, tensors, attributes, out, random):

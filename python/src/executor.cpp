@@ -255,6 +255,8 @@ class Places {
 
 nb::object LockedExecutor::call(const std::string& op, const nb::list& inputs,
                                 const nb::dict& attrs, nb::handle out) {
+  if (!out.is_valid() || out.is_none())
+    if (nb::object made = compute_at_once(*this, op, inputs, attrs); made.is_valid()) return made;
   Gpu gpu = executor_->gpu();
   const bool was_cpu = !gpu;
   const Operands operands(op, inputs, gpu, follows_);

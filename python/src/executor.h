@@ -60,6 +60,11 @@ class LockedExecutor {
   std::optional<ExecutorBase> executor_;
 };
 
+// As LockedExecutor::call, without `out`, for the usual call: an op of one output of tensors in
+// memory of the host, on the CPU. Returns nothing if it is another call.
+nb::object compute_at_once(LockedExecutor& executor, const std::string& op, const nb::list& inputs,
+                           const nb::dict& attrs);
+
 // All attributes of an op in the order of its signature: those given, and defaults. `lists` holds
 // what the arguments borrow.
 Result<std::vector<Argument>> arguments_of(const Op& op, const NamedAttrs& given,

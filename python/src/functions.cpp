@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hologram._core.Function: a Python function that computes an op, with a way around the interpreter
-// for the usual call: a few tensors by position, all other arguments at their defaults.
+// for the usual call: a few tensors by position, then attributes by position.
 #include <nanobind/stl/string.h>
 #include <structmember.h>
 
@@ -27,6 +27,7 @@ struct Direct {
   std::string op;
   size_t least = 0, most = 0;  // inputs by position
   nb::dict constants;          // attributes that differ from the defaults of the op
+  nb::tuple names;             // of attributes by position after all inputs
   std::atomic<bool> is_ready = false;
   size_t inputs = 0;  // of the op; 0: not computed this way
   bool is_elementwise = false;
@@ -38,6 +39,8 @@ struct Direct {
   void prepare();
   // The result, or nothing if the call is not a usual one.
   nb::object call(PyObject* const* given, size_t count);
+  // The same with `most` inputs and attributes after them.
+  nb::object call_with_attributes(PyObject* const* given, size_t count);
 };
 
 struct FunctionObject {
@@ -66,11 +69,11 @@ void Direct::prepare() {
   is_ready = true;
 }
 
-nb::object Direct::call(PyObject* const* given, size_t count) {
-  if (!is_ready) prepare();
-  if (inputs == 0) return {};
-  std::array<Tensor, kMostInputs> tensors;
-  std::array<Operand, kMostInputs> operands;
+// Computes an op of one output of the first `count` inputs. `tensors` and `operands` have room for
+// all inputs. Returns nothing if the call is not a usual one.
+nb::object compute(LockedExecutor* given_executor, const std::string& op, PyObject* const* given,
+                   size_t count, std::span<Tensor> tensors, std::span<Operand> operands,
+                   std::span<const Argument> arguments, bool is_elementwise) {
   Kind kind = Kind::numpy;
   const Tensor* first = nullptr;
   bool is_short = is_elementwise;
@@ -89,9 +92,13 @@ nb::object Direct::call(PyObject* const* given, size_t count) {
     }
   }
   if (first == nullptr) return {};  // numbers alone have no dtype to follow
-  const nb::object executor = LockedExecutor::current();
-  std::optional<Result<Array>> made = nb::inst_ptr<LockedExecutor>(executor)->call_at_once(
-      op, std::span(operands.data(), inputs), arguments, is_short && first->count() < kShortCall);
+  nb::object current;
+  if (given_executor == nullptr) {
+    current = LockedExecutor::current();
+    given_executor = nb::inst_ptr<LockedExecutor>(current);
+  }
+  std::optional<Result<Array>> made = given_executor->call_at_once(
+      op, operands, arguments, is_short && first->count() < kShortCall);
   if (!made) return {};
   Array result = take(*std::move(made));
   // A view of memory whose owner may free it at any time.
@@ -99,14 +106,48 @@ nb::object Direct::call(PyObject* const* given, size_t count) {
   return give(result, kind);
 }
 
+nb::object Direct::call(PyObject* const* given, size_t count) {
+  if (!is_ready) prepare();
+  if (inputs == 0) return {};
+  std::array<Tensor, kMostInputs> tensors;
+  std::array<Operand, kMostInputs> operands;
+  return compute(nullptr, op, given, count, tensors, std::span(operands.data(), inputs), arguments,
+                 is_elementwise);
+}
+
+// Computes an op of one output with these attributes.
+nb::object compute_with(LockedExecutor* executor, const std::string& op, PyObject* const* given,
+                        size_t count, const nb::dict& attrs) {
+  const Op* known = registry().find(op);
+  if (known == nullptr || known->signature.outputs.size() != 1 || known->signature.variadic_outputs)
+    return {};
+  std::deque<std::vector<int64_t>> lists;
+  const NamedAttrs attributes = attributes_from(op, attrs);
+  Result<std::vector<Argument>> arguments = arguments_of(*known, attributes, lists);
+  if (!arguments.ok()) return {};
+  std::vector<Tensor> tensors(count);
+  std::vector<Operand> operands(count);
+  return compute(executor, op, given, count, tensors, operands, *arguments,
+                 (known->def.traits & kElementwise) != 0);
+}
+
+nb::object Direct::call_with_attributes(PyObject* const* given, size_t count) {
+  nb::dict attrs;
+  for (size_t i = most; i < count; ++i)
+    if (PyDict_SetItem(attrs.ptr(), nb::object(names[i - most]).ptr(), given[i]) != 0)
+      throw nb::python_error();
+  return compute_with(nullptr, op, given, most, attrs);
+}
+
 PyObject* call_function(PyObject* self, PyObject* const* given, size_t flags, PyObject* names) {
   const FunctionObject& f = *self_of(self);
   const auto count = static_cast<size_t>(PyVectorcall_NARGS(flags));
   if (f.direct != nullptr && names == nullptr && count >= f.direct->least &&
-      count <= f.direct->most) {
+      count <= f.direct->most + nb::len(f.direct->names)) {
     bool is_usual = false;
     PyObject* made = guarded([&] {
-      nb::object result = f.direct->call(given, count);
+      nb::object result = count <= f.direct->most ? f.direct->call(given, count)
+                                                  : f.direct->call_with_attributes(given, count);
       is_usual = result.is_valid();
       return result;
     });
@@ -116,12 +157,14 @@ PyObject* call_function(PyObject* self, PyObject* const* given, size_t flags, Py
 }
 
 PyObject* new_function(PyTypeObject* type, PyObject* arguments, PyObject* named) {
-  PyObject *function = nullptr, *constants = nullptr;
+  PyObject *function = nullptr, *constants = nullptr, *attributes = nullptr;
   const char* op = nullptr;
   Py_ssize_t least = 0, most = 0;
-  static const char* const kNames[] = {"function", "op", "least", "most", "constants", nullptr};
-  if (PyArg_ParseTupleAndKeywords(arguments, named, "O|znnO!", const_cast<char**>(kNames),
-                                  &function, &op, &least, &most, &PyDict_Type, &constants) == 0)
+  static const char* const kNames[] = {"function",  "op",    "least", "most",
+                                       "constants", "names", nullptr};
+  if (PyArg_ParseTupleAndKeywords(arguments, named, "O|znnO!O!", const_cast<char**>(kNames),
+                                  &function, &op, &least, &most, &PyDict_Type, &constants,
+                                  &PyTuple_Type, &attributes) == 0)
     return nullptr;
   auto* allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
   PyObject* self = allocate(type, 0);
@@ -139,6 +182,7 @@ PyObject* new_function(PyTypeObject* type, PyObject* arguments, PyObject* named)
     f.direct->least = static_cast<size_t>(least);
     f.direct->most = static_cast<size_t>(most);
     f.direct->constants = constants != nullptr ? nb::borrow<nb::dict>(constants) : nb::dict();
+    if (attributes != nullptr) f.direct->names = nb::borrow<nb::tuple>(attributes);
   }
   return self;
 }
@@ -184,6 +228,13 @@ PyObject* text_of_function(PyObject* self) {
 }
 
 }  // namespace
+
+nb::object compute_at_once(LockedExecutor& executor, const std::string& op, const nb::list& inputs,
+                           const nb::dict& attrs) {
+  std::vector<PyObject*> given;
+  for (const nb::handle input : inputs) given.push_back(input.ptr());
+  return compute_with(&executor, op, given.data(), given.size(), attrs);
+}
 
 void bind_functions(nb::module_& m) {
   static PyMethodDef methods[] = {{"__reduce__", reduce_function, METH_NOARGS, nullptr},

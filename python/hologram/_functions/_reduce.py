@@ -11,7 +11,10 @@ from ._table import torch_function
 
 def _dims(x, dim):
     """The row's dims: none means all."""
-    return [] if dim is None else dims_of(dim, len(shape_of(x)))
+    if dim is None:
+        return []
+    rank = len(shape_of(x))
+    return [dim % rank] if type(dim) is int and -rank <= dim < rank else dims_of(dim, rank)
 
 
 def _reduced(row, x, dim, keepdim):
