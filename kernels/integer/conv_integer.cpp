@@ -244,10 +244,10 @@ void pack(PrepareContext& c, ConvInteger& g) {
     if (static_cast<double>(g.quads.count) > kMostQuads * static_cast<double>(g.quads.whole * s.o))
       take_pairs();
   }
-  const std::string layout = !g.has_quads()
-                                 ? std::string("pairs")
-                                 : str_cat(g.table->in_tiles ? "tiles." : "",
-                                           g.in_quads ? "planes" : "quads", g.table->most_pair);
+  const std::string layout =
+      !g.has_quads() ? std::string("pairs")
+                     : str_cat(g.table->in_tiles ? "tiles." : "", g.in_quads ? "planes" : "quads",
+                               "+-", g.table->most_pair);
   const std::string key =
       str_cat("conv_integer.", layout, "/", g.table->mr, "/", s.groups, ":", key_of(zeros));
   g.packed = static_cast<const char*>(

@@ -49,7 +49,9 @@ struct Quad {
   void take(int most_pair, int8_t* part) {
     for (int i = 0; i < 4; i += 2) {
       const int one = std::clamp(left[i], -kMostWeight, kMostWeight - 1);
-      const int room = std::min(most_pair - std::abs(one), kMostWeight);
+      // Products of opposite signs do not add up.
+      const bool is_same = (left[i] < 0) == (left[i + 1] < 0);
+      const int room = std::min(is_same ? most_pair - std::abs(one) : most_pair, kMostWeight);
       const int other = std::clamp(left[i + 1], -room, std::min(room, kMostWeight - 1));
       part[i] = static_cast<int8_t>(one);
       part[i + 1] = static_cast<int8_t>(other);
@@ -63,8 +65,9 @@ struct Quad {
 template <class T>
 void mark_quads(const T* row, int64_t k, int zero, int most_pair, uint8_t* marks) {
   const auto is_large = [&](int64_t i) {
-    const int one = std::abs(row[i] - zero), other = std::abs(row[i + 1] - zero);
-    return (one + other >= most_pair) | (one >= kMostWeight) | (other >= kMostWeight);
+    const int one = row[i] - zero, other = row[i + 1] - zero;
+    return (std::abs(one + other) > most_pair) | (std::abs(one) >= kMostWeight) |
+           (std::abs(other) >= kMostWeight);
   };
   const int64_t full = k / 4;
   for (int64_t i = 0; i < full; ++i) marks[i] |= is_large(4 * i) | is_large(4 * i + 2);

@@ -65,7 +65,7 @@ void pack_byte_quads(int64_t rows, int64_t k, const Tensor& from, int64_t first,
 // Places of quads in a panel.
 std::vector<int32_t> panel_places(int64_t quads, int64_t panel_columns);
 
-// Rows of constant weights as quads of i8, minus their zero points. If two neighbors together
+// Rows of constant weights as quads of i8, minus their zero points. If two neighbors of one sign
 // exceed the table's most_pair, or one exceeds kMostWeight, the excess becomes another quad at the
 // same position, so that all sums are exact.
 struct Quads {

@@ -113,10 +113,10 @@ struct IntegerTable {
   void (*pack)(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_t flip, int8_t* to,
                int64_t panel_step) = nullptr;
   // Four neighbors along k at a time: bytes of b, as i8 if signed_quads, else as i8 plus 128, times
-  // i8. No sum saturates if the magnitudes of neighboring weights add up to at most most_pair. Null
-  // if no instruction supports this. a: QuadRows of `side`. x: nr columns of 4 bytes for each quad,
-  // offset[quad] columns after the first; the next nr columns follow after `x_step` bytes. Quads
-  // after the first `whole` ones read the places that `index` names again.
+  // i8. No sum saturates if neighboring weights of the same sign add up to at most most_pair in
+  // magnitude. Null if no instruction supports this. a: QuadRows of `side`. x: nr columns of 4
+  // bytes for each quad, offset[quad] columns after the first; the next nr columns follow after
+  // `x_step` bytes. Quads after the first `whole` ones read the places that `index` names again.
   // With in_tiles, sums are computed in tiles (AMX): the panels of x hold their quads in order,
   // without offsets, up to a multiple of kTileSide.
   bool signed_quads = false, in_tiles = false;
