@@ -47,6 +47,9 @@ INKLING = {
     "swa_head_dim": 8, "sliding_window_size": 16, "d_rel": 4, "rel_extent": 16,
 }  # fmt: skip
 
+# Parts of models whose own generate() reads images.
+TEXT_PARTS = {"blip-2:text": "language_model", "instructblip:text": "language_model", "kosmos-2:text": "text_model", "qwen2_5_omni:text": "thinker"}
+
 # Model types, and what else their configurations need.
 CASES = {
     "llama": {}, "qwen2": {}, "qwen3": {}, "mistral": {}, "gemma": {}, "gemma2": {}, "gemma3_text": {}, "phi": {}, "phi3": {},
@@ -74,6 +77,7 @@ CASES = {
                      "roberta-prelayernorm", "roc_bert", "roformer", "xlm-roberta-xl", "bert-generation"), {"is_decoder": True}),
     "umt5": {}, "zaya": {"num_experts_per_tok": 1}, "qwen2_audio": {}, "voxtral": {}, "granite_speech": {}, "glmasr": {}, "xmod": {"is_decoder": True, "default_language": "en_XX"}, "longt5": {}, "pegasus_x": {}, "mvp": {}, "blenderbot-small": {}, "bigbird_pegasus": {},
     "t5": {"d_kv": 8, "d_ff": 48, "num_heads": 4}, "mt5": {"d_kv": 8, "d_ff": 48, "num_heads": 4}, "bart": ENCODER, "mbart": ENCODER, "marian": {**ENCODER, "decoder_start_token_id": 0},
+    "blip:images": {"text_config": {"bos_token_id": START}}, "blip-2:images": {"image_token_index": 200}, "blip-2:text": {}, "instructblip:text": {}, "kosmos-2:text": {"text_config": {"scale_embedding": False}}, "qwen2_5_omni:text": {"enable_audio_output": False, "thinker_config": {**MROPE, **OMNI}},
     "llava:images": {}, "llava:text": {}, "gemma3:images": {}, "gemma3:text": {}, "paligemma:images": {}, "idefics3:images": {}, "smolvlm:images": {},
     "internvl:images": {}, "idefics2:images": {}, "vipllava:images": {"vision_feature_layers": [-1, -2]}, "mllama:text": {}, "qwen2_vl:text": MROPE, "qwen2_5_vl:text": MROPE, "qwen3_vl:text": {},
     "switch_transformers": {"d_kv": 8, "d_ff": 48, "num_heads": 4, "num_experts": 4, "num_layers": 2, "num_decoder_layers": 2, "expert_capacity": 64, "num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1},
@@ -128,6 +132,7 @@ def wanted_of(model, prompts, images=None, source="input_features"):
     config = GenerationConfig(do_sample=False, max_new_tokens=STEPS, pad_token_id=0, decoder_start_token_id=START)
     if not isinstance(prompts, list):
         given, begin = {source: torch.from_numpy(prompts)}, 1
+        given["decoder_input_ids"] = torch.full((len(prompts), 1), START)
     else:
         longest = max(map(len, prompts))
         pads = [[0] * (longest - len(each)) for each in prompts]
@@ -140,8 +145,13 @@ def wanted_of(model, prompts, images=None, source="input_features"):
         given["decoder_input_ids"] = torch.full((len(prompts), 1), START)
     if images is not None:
         given |= arguments_of(model, given["input_ids"], torch.from_numpy(images))
+    generate = GenerationMixin.generate
+    if images is not None or source == "pixel_values":  # the model itself may pass them to a part of it
+        generate = type(model).generate
+    if model.config.model_type == "blip":
+        given.pop("decoder_input_ids", None)
     with torch.no_grad():
-        return GenerationMixin.generate(model, **given, generation_config=config)[:, begin:].tolist()
+        return generate(model, **given, generation_config=config)[:, begin:].tolist()
 
 
 def image_token_of(model):
@@ -190,15 +200,18 @@ def check(name, generate, folder):
     path = os.path.join(folder, "model.hgm")
     model.generation_config = GenerationConfig(decoder_start_token_id=START)  # no stop ids
     made = hologram.llm.convert(model, path, text_only=name.endswith(":text"))
+    model = getattr(model, TEXT_PARTS[name]) if name in TEXT_PARTS else model
+    model.generation_config = GenerationConfig(decoder_start_token_id=START)
     draws = np.random.default_rng(1)
     prompts = [draws.integers(3, WORDS if ":" not in name else WORDS - 50, length).tolist() for length in LENGTHS]
-    if name.endswith(":images"):
+    has_tokens = name.endswith(":images") and made.encode.outputs[0].name == "cross.image"
+    if has_tokens:
         count = made.encode.outputs[0].shape[1]
         prompts = [each[: len(each) // 2] + [image_token_of(model)] * count + each[len(each) // 2 :] for each in prompts]
     groups = [[each] for each in prompts] + [prompts]
     if any("one prompt at a time" in warning for warning in made.report.warnings):
         groups.pop()
-    source = made.encode.inputs[0] if hasattr(made, "encode") and not name.endswith(":images") else None
+    source = made.encode.inputs[0] if hasattr(made, "encode") and not has_tokens else None
     if source is not None and source.dtype == "float32":
         sizes = [size if isinstance(size, int) else LONG[size] // FRAME.get(name, 1) * FRAME.get(name, 1) for size in source.shape[1:]]
         groups = [draws.normal(size=(count, *sizes)).astype(np.float32) for count in (1, 3)]
@@ -208,7 +221,7 @@ def check(name, generate, folder):
         for part in model.modules():
             if hasattr(part, "conv1d_state"):
                 part.conv1d_state = None
-        images = draws.normal(size=(len(group), *made.encode.inputs[0].shape[1:])).astype(np.float32) if name.endswith(":images") else None
+        images = draws.normal(size=(len(group), *made.encode.inputs[0].shape[1:])).astype(np.float32) if has_tokens else None
         wanted = [row for each in group for row in wanted_of(copy.deepcopy(model), [each])] if name in ("recurrent_gemma", "xlstm") else wanted_of(model, group, images, source and source.name)
         got = got_of(generate, path, group, images)
         for i, (a, b) in enumerate(zip(wanted, got)):

@@ -25,6 +25,7 @@ from ._decoder import decoder_of, fault_of
 from ._dynamic_positions import without_memory
 from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder, reads_sounds
 from ._images import image_decoder_of, images_of, reads_images
+from ._parts import captioner_of, part_with_text
 from ._program import export, trace
 from ._quantized_folder import class_of, load_quantized, refuse_missing, settings_of
 
@@ -244,7 +245,7 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_
     try:
         module.eval()
         with without_memory(module):
-            programs, expect = _programs_of(torch, module, max_context, limit, text_only, warnings, work)
+            programs, expect = _programs_of(torch, _read_part(torch, module, text_only), max_context, limit, text_only, warnings, work)
             expected = []
             if check:
                 with widened(torch, module):
@@ -263,6 +264,14 @@ def _named(error, kind):
     if isinstance(error, (UnsupportedError, MismatchError)):
         error.args = (f"{kind}: {error}",)
     return error
+
+
+def _read_part(torch, module, text_only):
+    """The module, or the part of it that the file holds."""
+    part = part_with_text(torch, module)
+    if part is None or not (text_only or type(module).forward is torch.nn.Module.forward):
+        return captioner_of(torch, module) or module
+    return part
 
 
 def _programs_of(torch, module, max_context, limit, text_only, warnings, work):

@@ -13,6 +13,7 @@ from .._model import Library
 from ._decoder import cache_argument, without_cache
 from ._encoder_decoder import tables_of
 from ._images import prompts_with_image, without_images
+from ._parts import part_with_text
 
 GREEDY_STEPS = 64
 _LENGTHS = (1, 7, 40)  # of prompts
@@ -171,13 +172,18 @@ def _greedy(torch, module, words, limit, draws, source=None, prompt=None, images
         given |= images
     elif source is not None:
         given = {"decoder_input_ids": ids, **{name: torch.from_numpy(array) for name, array in source.items()}}
-    own = module.generation_config  # its defaults for generate(), such as stop ids
-    module.generation_config = GenerationConfig()
+    part = part_with_text(torch, module)
+    generate = GenerationMixin.generate if part is None else type(module).generate
+    owners = [each for each in (module, part) if each is not None]
+    own = [each.generation_config for each in owners]  # defaults for generate(), such as stop ids
+    for each in owners:
+        each.generation_config = GenerationConfig()
     try:
         with torch.no_grad():
-            result = GenerationMixin.generate(module, **given, generation_config=config)
+            result = generate(module, **given, generation_config=config)
     finally:
-        module.generation_config = own
+        for each, config in zip(owners, own):
+            each.generation_config = config
     tokens = result.sequences[:, prompt.shape[1] :].numpy()
     given = [prompt, *(tokens[:, i : i + 1] for i in range(tokens.shape[1] - 1))]
     logits = [each.float().numpy() for each in result.logits]

@@ -10,6 +10,7 @@ import numpy as np
 from .._errors import UnsupportedError, one_line
 from ._decoder import Input, decoder_of, part_of, without_cache
 from ._masks import scores, seen_keys, sliding_window
+from ._parts import part_with_text
 
 FEATURES = "cross.image"  # an output of encode and an input of decode
 
@@ -50,8 +51,13 @@ def images_of(torch, model):
     read = inspect.signature(model.get_image_features).parameters.values()
     needed = ["image_grid_thw", *(each.name for each in read if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD)]
     sizes = next((name for name in needed if name in accepted and name != "pixel_values"), None)
+    if sizes is not None and sizes.endswith("input_ids"):
+        raise UnsupportedError(f"the features of its images depend on another text, {sizes}")
     if sizes is not None:
         raise UnsupportedError(f"its images have any size, which {sizes} tells; only images of one size are supported")
+    places = next((name for name in accepted if name.endswith("position_mask")), None)
+    if token is None and places is not None:
+        raise UnsupportedError(f"{places} tells where its images are, not the id of a token")
     if token is None or size is None:
         raise UnsupportedError("its configuration names no image token or no size of images")
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
@@ -128,7 +134,10 @@ def image_decoder_of(torch, model, images, limit):
                 made["attention_mask"] = {"full_attention": scores(torch, seen), "sliding_attention": scores(torch, seen & (distance < window))}
         return made
 
-    decode = decoder_of(torch, model, limit, read)
+    text = part_with_text(torch, model) or model
+    if getattr(text.config, "is_encoder_decoder", False):
+        raise UnsupportedError("its encoder reads images and text together")
+    decode = decoder_of(torch, text, limit, read)
     if not decode.pasts or decode.steps or decode.one_row or not decode.is_masked:
         raise UnsupportedError(f"a model that reads images needs keys and values that grow; {decode.without_past or 'it keeps states'}")
     batch = decode.inputs[0].example.shape[0]
