@@ -15,7 +15,7 @@ from ._check import compare_with_module, results_of, same, sizes_text
 from ._errors import CorruptModelError, HologramError, MismatchError, NotFoundError, UnsupportedError
 from ._levels_check import compare_from_levels
 from ._model import load, lost_gradients, path_of
-from ._open_sizes import dynamic_shapes, exportable, named_sizes, short_dtype, symbols_of
+from ._open_sizes import dynamic_shapes, exportable, named_sizes, short_dtype, symbols_of, with_limits
 from ._tensors import detached
 from ._tree import flatten
 
@@ -319,8 +319,16 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
         with torch.enable_grad():  # else the module's own no_grad() would leave no trace
             return torch.export.export(_traceable(module), args, kwargs or None, dynamic_shapes=shapes, strict=False)
 
+    limits = ""
     try:
-        program = capture()
+        try:
+            program = capture()
+        except torch._dynamo.exc.UserError as error:
+            narrower = with_limits(torch, dynamic, shapes, str(error))
+            if narrower is None:
+                raise
+            shapes, limits = narrower
+            program = capture()
     except Exception as error:
         raise UnsupportedError(f"torch.export cannot capture the module: {error}") from error
     with tempfile.TemporaryDirectory() as folder:
@@ -342,6 +350,8 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
     model._order = flatten(args)[1]
     model._own_gradients = sorted(own)
     model.report = Report(details)
+    if limits:
+        model.report.warnings.append(f"torch.export limits the open sizes to those for which it captured the module: {limits}")
     if own:
         model.report.warnings.append(lost_gradients(model._own_gradients))
     if not check:

@@ -146,6 +146,25 @@ def _with_dims(torch, shapes, dims):
     return shapes
 
 
+def with_limits(torch, dynamic, shapes, message):
+    """(the value for dynamic_shapes with the limits of sizes that torch.export found in a module, the limits as text), or None."""
+    lines = message.partition("Suggested fixes:\n")[2].splitlines()
+    fixes = {m[1]: m[2] for m in map(re.compile(r"  (\w+) = (.+)").fullmatch, lines) if m}
+    limits = {name: re.fullmatch(rf"Dim\('{name}'(?:, min=(\d+))?(?:, max=(\d+))?\)", fix) for name, fix in fixes.items()}
+    if not limits or not all(limits.values()) or not _is_own_language(dynamic):
+        return None
+    dims = {name: torch.export.Dim(name, **{key: int(each) for key, each in zip(("min", "max"), m.groups()) if each}) for name, m in limits.items()}
+
+    def limited(value):
+        if isinstance(value, dict):
+            return {key: limited(each) for key, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)([limited(each) for each in value])
+        return dims.get(getattr(value, "__name__", None), value)
+
+    return limited(shapes), ", ".join(fixes.values())
+
+
 def _map(torch, value, f):
     if isinstance(value, dict):
         return {k: _map(torch, v, f) for k, v in value.items()}

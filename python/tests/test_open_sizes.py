@@ -99,6 +99,34 @@ def test_a_refused_size_has_a_name(tmp_path):
         assert said.endswith(f" at torch.export's range of x.shape[0]; {name} is dim 0 of 'x'")
 
 
+def test_limits_in_the_module_are_those_of_the_model():
+    class Positions(torch.nn.Module):  # as in nanoGPT
+        def __init__(self):
+            super().__init__()
+            self.table = torch.nn.Embedding(16, 3)
+
+        def forward(self, ids):
+            count = ids.shape[1]
+            assert count <= 16, f"cannot read {count} tokens"
+            return self.table(torch.arange(count)) + ids.unsqueeze(2)
+
+    module, ids = Positions(), torch.ones(2, 9, dtype=torch.long)
+    model = hg.convert(module, ids, dynamic={"ids": ["batch", "time"]})
+    assert model.inputs[0].shape == ("batch", "time")
+    assert any("Dim('time', max=16)" in each for each in model.report.warnings)
+    for count in (1, 7, 16):
+        given = torch.arange(3 * count).view(3, count)
+        torch.testing.assert_close(model(given), module(given).detach())
+    with pytest.raises(ValueError, match="time is 17.*at most 16"):
+        model(torch.ones(2, 17, dtype=torch.long))
+    above = hg.convert(AboveThree(), torch.ones(8, 2), dynamic={"x": ["n", None]})
+    assert any("Dim('n', min=4)" in each for each in above.report.warnings)
+    with pytest.raises(ValueError, match="n is 3, but the model was converted for n at least 4"):
+        above(torch.ones(3, 2))
+    with pytest.raises(hg.UnsupportedError, match="Suggested fixes"):  # a limit of the user's own stays
+        hg.convert(module, ids, dynamic={"ids": {1: torch.export.Dim("time", max=20)}})
+
+
 def test_sizes_that_depend_on_others_have_names():
     class Halves(torch.nn.Module):
         def forward(self, x, y):
