@@ -156,6 +156,40 @@ def test_images_are_read_in_the_place_of_their_tokens(tmp_path):
     assert generator.generate(texts[1], encoder_inputs=pixels[:1], max_tokens=48).ids == wanted[0]  # a prompt without an image
 
 
+def with_own_part(kind, **changes):
+    """A model whose generate() passes its images to another model: to the cross attention (BLIP), or in the place of tokens (BLIP-2)."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    text = {"vocab_size": WORDS, "max_position_embeddings": 160, "pad_token_id": 0, "bos_token_id": 3}
+    vision = {**sizes, "hidden_size": 48, "image_size": 16, "patch_size": 8}
+    if kind == "Blip":
+        more = {"text_config": {**sizes, **text, "encoder_hidden_size": 48, "sep_token_id": WORDS}, "vision_config": vision, "image_text_hidden_size": 32}
+    else:
+        words = {**text, "model_type": "opt", "hidden_size": 32, "ffn_dim": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "word_embed_proj_dim": 32}
+        more = {"text_config": words, "vision_config": vision, "qformer_config": {**sizes, "encoder_hidden_size": 48}, "num_query_tokens": FEATURES, "image_token_index": IMAGE}
+    model = getattr(transformers, f"{kind}ForConditionalGeneration")(getattr(transformers, f"{kind}Config")(**{**more, **changes})).eval()
+    spread_weights(model)
+    return model
+
+
+def test_a_captioner_is_an_encoder_decoder(tmp_path):
+    model = with_own_part("Blip")
+    before, parts = {name: each.clone() for name, each in model.state_dict().items()}, (model.vision_model.config, model.text_decoder.config)
+    model.save_pretrained(tmp_path / "blip")
+    config = transformers.GenerationConfig(do_sample=False, max_new_tokens=STEPS)
+    for source in (model, tmp_path / "blip"):
+        generator = hg.Generator(hg.llm.convert(source, tmp_path / "blip.hgm"))
+        for count in (1, 3):
+            pixels = np.random.default_rng(count).normal(size=(count, 3, 16, 16)).astype(np.float32)
+            wanted = model.generate(pixel_values=torch.from_numpy(pixels), generation_config=config)[:, 1:].tolist()
+            got = generator.generate([[3]] * count, encoder_inputs=pixels, max_tokens=STEPS)
+            assert [each.ids for each in (got if isinstance(got, list) else [got])] == wanted
+            assert len(set(wanted[0])) > 4
+    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
+    assert parts == (model.vision_model.config, model.text_decoder.config)
+    assert not hasattr(model.text_decoder.config, "cross_attention_hidden_size")
+
+
 def with_types(kind):
     """A model whose token_type_ids tell which tokens see later ones: those of an image (Gemma 3), or of the prompt (PaliGemma)."""
     torch.manual_seed(0)
