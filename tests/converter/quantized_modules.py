@@ -3,9 +3,10 @@
 
   python3 tests/converter/quantized_modules.py build/bin FOLDER [--count 60] [--seed 1]
 
-Static quantization with the settings of FBGEMM (7-bit inputs, weights by channel) and QNNPACK, dynamic quantization of linear
-and recurrent layers and cells, and embeddings, which are equal. Most numbers are equal. PyTorch rounds products of scales and integers in another order, so a level may
-differ by one, and later layers carry that on; how it rounds means that lie between two levels depends on the memory
+Static quantization with the settings of FBGEMM (7-bit inputs, weights by channel) and QNNPACK, with 7-bit weights on processors
+without VNNI, where sums of PyTorch saturate otherwise; dynamic quantization of linear and recurrent layers and cells; and embeddings,
+which are equal. Most numbers are equal. PyTorch rounds products of scales and integers in another order, so a level may differ by one,
+and later layers carry that on; how it rounds means that lie between two levels depends on the memory
 layout. Skipped without torch.
 """
 import random
@@ -278,6 +279,11 @@ class Counted(nn.Module):
         return q.dequantize()
 
 
+def has_vnni():
+    info = Path("/proc/cpuinfo")
+    return info.exists() and "vnni" in info.read_text()
+
+
 def drawn(seed):
     """A quantized module, a function that draws its inputs, and a text that says what it is."""
     rng = random.Random(seed)
@@ -302,8 +308,11 @@ def drawn(seed):
 
     kinds = module.kinds
     config = tq.get_default_qconfig(engine)
-    if any(kind == "transposed" for kind in kinds):  # has no weights by channel
-        config = tq.QConfig(activation=config.activation, weight=tq.default_weight_observer)
+    by_tensor = any(kind == "transposed" for kind in kinds)  # has no weights by channel
+    weight = tq.default_weight_observer if by_tensor else config.weight
+    if not has_vnni():
+        weight = weight.with_args(quant_min=-64, quant_max=63)
+    config = tq.QConfig(activation=config.activation, weight=weight)
     if eager:
         for i, kind in enumerate(kinds):
             if kind == "prelu":  # has levels of quint8
