@@ -11,13 +11,20 @@ namespace hg {
 Result<Value> LaterData::add(Graph& graph, std::string_view name, DType dtype, const Sizes& shape,
                              Origin origin, Compute compute) {
   HG_TRY_ASSIGN(TensorData memory, TensorData::allocate(dtype, shape));
+#if defined(HG_SMALL)
+  compute(origin, memory.tensor);
+  release_pages(graph, origin.source.data);
+  return graph.constant(std::move(memory), std::string(name));
+#else
   const Tensor tensor = memory.tensor;
   auto later = std::make_shared<LaterData>(std::move(memory), std::move(origin), compute);
   GraphAccess::body(graph).later[tensor.data] = later;
   return graph.constant({tensor, std::shared_ptr<void>(std::move(later), tensor.data)},
                         std::string(name));
+#endif
 }
 
+#if !defined(HG_SMALL)
 // Memory that was freed may have been allocated again, by others.
 std::shared_ptr<LaterData> LaterData::find(const Graph& graph, const TensorData& data) {
   const auto& all = GraphAccess::body(graph).later;
@@ -26,6 +33,7 @@ std::shared_ptr<LaterData> LaterData::find(const Graph& graph, const TensorData&
   const bool owns = later && !later.owner_before(data.owner) && !data.owner.owner_before(later);
   return owns ? later : nullptr;
 }
+#endif
 
 void LaterData::use(const std::function<void()>& reader) {
   const std::lock_guard<std::mutex> locked(lock_);
