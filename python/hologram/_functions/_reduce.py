@@ -11,10 +11,7 @@ from ._table import torch_function
 
 def _dims(x, dim):
     """The row's dims: none means all."""
-    if dim is None:
-        return []
-    rank = len(shape_of(x))
-    return [dim % rank] if type(dim) is int and -rank <= dim < rank else dims_of(dim, rank)
+    return [] if dim is None else dims_of(dim, len(shape_of(x)))
 
 
 def _reduced(row, x, dim, keepdim):

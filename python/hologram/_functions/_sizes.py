@@ -90,6 +90,8 @@ def at_rank(dim, rank, name="dim"):
 
 def dims_of(dim, rank):
     """One dim or several as a list from 0 to rank - 1; repeated dims are rejected."""
+    if type(dim) is int and -rank <= dim < rank:  # the usual call
+        return [dim % rank]
     dims = [at_rank(each, rank) for each in (dim if isinstance(dim, (tuple, list)) else [dim])]
     if len(set(dims)) < len(dims):
         raise ValueError(f"a dim is given twice: {dims}")
