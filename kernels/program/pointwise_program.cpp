@@ -130,8 +130,10 @@ class Parts {
         adds(part, parts);
       else
         dequantizes(part);
-      if (part.block != nullptr) mark_same(part);
-      if (part.block == nullptr) chooses(part);
+      if (part.block != nullptr)
+        mark_same(part);
+      else
+        chooses(part);
       // The steps before the last one follow each other, but perhaps not immediately.
       std::erase_if(parts, [&](const Part& each) { return absorbed_[each.step]; });
       parts.push_back(std::move(part));

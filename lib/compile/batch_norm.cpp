@@ -37,7 +37,7 @@ std::optional<Layer> layer_of(const Node& node) {
 
 // The numbers times the factor of each index of a dim. Parameters: the dim, and the factors.
 void multiply(const LaterData::Origin& origin, const Tensor& to) {
-  const Tensor& from = origin.source.data.tensor;
+  const Tensor& from = origin.source.tensor;
   const auto dim = static_cast<int>(origin.parameters[0]);
   const int64_t channels = from.shape[dim], outer = dim == 0 ? 1 : from.shape[0];
   const int64_t inner = channels == 0 || outer == 0 ? 0 : from.count() / channels / outer;
@@ -122,7 +122,7 @@ class BatchNormFolder {
   // The numbers times the scales of the indices of the dim.
   Result<Value> multiplied(ValueId id, const std::vector<double>& scales, int dim) {
     const TensorData numbers = *fixed_data(graph_, context_, id);
-    LaterData::Origin origin{{numbers, recorded_sum(graph_, numbers)}, {double(dim)}};
+    LaterData::Origin origin{numbers, recorded_sum(graph_, numbers), {double(dim)}};
     origin.parameters.insert(origin.parameters.end(), scales.begin(), scales.end());
     return LaterData::add(graph_, graph_.value_info(id).name + "_folded", numbers.tensor.dtype,
                           numbers.tensor.shape, std::move(origin), multiply);

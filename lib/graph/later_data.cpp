@@ -13,7 +13,7 @@ Result<Value> LaterData::add(Graph& graph, std::string_view name, DType dtype, c
   HG_TRY_ASSIGN(TensorData memory, TensorData::allocate(dtype, shape));
 #if defined(HG_SMALL)
   compute(origin, memory.tensor);
-  release_pages(graph, origin.source.data);
+  release_pages(graph, origin.source);
   return graph.constant(std::move(memory), std::string(name));
 #else
   const Tensor tensor = memory.tensor;
@@ -25,7 +25,7 @@ Result<Value> LaterData::add(Graph& graph, std::string_view name, DType dtype, c
 }
 
 #if !defined(HG_SMALL)
-// Memory that was freed may have been allocated again, by others.
+// Another owner may have allocated freed memory again.
 std::shared_ptr<LaterData> LaterData::find(const Graph& graph, const TensorData& data) {
   const auto& all = GraphAccess::body(graph).later;
   const auto found = all.find(data.tensor.data);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data of a state that a pass made, computed from other data when it is needed: never, if only
-// packed weights need it and a file has those.
+// Data of a state that a pass creates, computed from other data on first use. If only packed
+// weights use it, and a file has these weights, the data is never computed.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,17 @@ namespace hg {
 
 class LaterData {
  public:
-  struct Source {
-    TensorData data;
-    std::optional<uint32_t> recorded;  // recorded_sum()
-  };
-  // What the data is a function of.
+  // Determines the data.
   struct Origin {
-    Source source;
+    TensorData source;
+    std::optional<uint32_t> recorded;  // recorded_sum() of the source
     std::vector<double> parameters;
   };
   // Writes all elements of `to`; called on any thread.
   using Compute = void (*)(const Origin& origin, const Tensor& to);
   static Result<Value> add(Graph& graph, std::string_view name, DType dtype, const Sizes& shape,
                            Origin origin, Compute compute);
-  // Null for other data.
+  // Returns null if the data is not LaterData.
   static std::shared_ptr<LaterData> find(const Graph& graph, const TensorData& data);
 
   LaterData(TensorData memory, Origin origin, Compute compute)
@@ -56,12 +53,12 @@ inline std::shared_ptr<LaterData> LaterData::find(const Graph&, const TensorData
 }
 #endif
 
-// Computes the data if it is LaterData that nobody needed so far.
+// Computes the data if it is LaterData and not computed yet.
 inline void compute_now(const Graph& graph, const TensorData& data) {
   const auto later = LaterData::find(graph, data);
   if (later == nullptr) return;
   later->use([] {});
-  release_pages(graph, later->origin().source.data);
+  release_pages(graph, later->origin().source);
 }
 
 }  // namespace hg

@@ -213,7 +213,7 @@ void Engine::share_plan(const Plan& plan) {
 
 // The system reads dropped pages of a mapped file again when they are used. Weights that passes
 // created are freed once their only reader has packed them, unless another plan needs them. All
-// later engines then share this plan. What is left is computed: runs may read it.
+// later engines then share this plan. Computes the remaining LaterData, which runs may read.
 Status Engine::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_before) {
   const bool is_last = device_ == nullptr && plan.part == 0 &&
                        plan.next_node == graph_.nodes().size() && graph_.symbols().empty() &&
@@ -237,7 +237,7 @@ Status Engine::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_
     if (state == nullptr) return;
     const auto index = static_cast<size_t>(state - graph_.states().data());
     const auto later = LaterData::find(graph_, state->data);
-    release_pages(graph_, later ? later->origin().source.data : state->data);
+    release_pages(graph_, later ? later->origin().source : state->data);
     if (!is_last || index < compiled_->first_made_state || states_.changes(index)) return;
     while (value != state->value && uses[value] == 1)
       value = graph_.nodes()[graph_.value_info(value).node].inputs[0];

@@ -11,19 +11,12 @@ namespace hg {
 
 namespace {
 
-// Of the source as it is.
-uint32_t sum_now(const LaterData& later) {
-  const Tensor& source = later.origin().source.data.tensor;
-  return *sum_of_origin(later.origin(), crc32c(source.data, static_cast<size_t>(source.bytes())));
-}
+uint32_t sum_of(std::span<const std::byte> bytes) { return crc32c(bytes.data(), bytes.size()); }
 
 }  // namespace
 
-std::optional<uint32_t> sum_of_origin(const LaterData::Origin& origin,
-                                      std::optional<uint32_t> source) {
-  if (!source) return std::nullopt;
-  const std::vector<double>& parameters = origin.parameters;
-  const uint32_t sums[] = {*source, crc32c(parameters.data(), parameters.size() * sizeof(double))};
+uint32_t sum_of_origin(const LaterData::Origin& origin, uint32_t source) {
+  const uint32_t sums[] = {source, sum_of(std::as_bytes(std::span(origin.parameters)))};
   return crc32c(sums, sizeof sums);
 }
 
@@ -88,7 +81,9 @@ void SharedPacks::fill_one(Packed& packed, std::span<const std::byte> source, La
   if (packed.is_mapped) {
     packed.source = *packed.recorded;
   } else if (has_file_) {
-    packed.source = later != nullptr ? sum_now(*later) : crc32c(source.data(), source.size());
+    packed.source = later != nullptr
+                        ? sum_of_origin(later->origin(), sum_of(span_of(later->origin().source)))
+                        : sum_of(source);
     packed.is_mapped = packed.recorded != packed.source && is_right(packed, packed.source);
   }
   if (packed.is_mapped) {

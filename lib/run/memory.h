@@ -88,9 +88,11 @@ class Memory64 {
   size_t bytes_ = 0;
 };
 
-// The CRC-32C of what later data is a function of, given the source's; none if that is none.
-std::optional<uint32_t> sum_of_origin(const LaterData::Origin& origin,
-                                      std::optional<uint32_t> source);
+inline std::span<const std::byte> span_of(const TensorData& data) {
+  return {data.tensor.as<const std::byte>(), static_cast<size_t>(data.tensor.bytes())};
+}
+// Joins the CRC-32C of the origin's source with that of its parameters.
+uint32_t sum_of_origin(const LaterData::Origin& origin, uint32_t source);
 
 // Packed weights, keyed by kernel and by the address and owner of the source. Not thread-safe,
 // except bytes() and mapped_bytes().
@@ -106,7 +108,7 @@ class SharedPacks {
     std::span<const std::byte> bytes;
     std::shared_ptr<void> owner;
     std::optional<uint32_t> sum;       // CRC-32C, if the model's file records it
-    std::shared_ptr<LaterData> later;  // if the source is that; `sum` is that of its origin
+    std::shared_ptr<LaterData> later;  // may be null; else `sum` is its sum_of_origin()
   };
   // See PackCache::pack(). `is_new` is set to whether the key was new.
   void* pack(const Source& source, ValueId value, int64_t bytes, std::function<void(void* to)> fill,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,15 +48,12 @@ class PlanPacks final : public PackCache {
     if (state == nullptr || state->data.empty()) return nullptr;
     bool is_new = false;
     const auto later = LaterData::find(graph_, state->data);
-    void* const to =
-        packs_.pack({str_cat(state->name, " ", kernel, look_of(graph_, value)),
-                     std::span(state->data.tensor.as<const std::byte>(),
-                               static_cast<size_t>(state->data.tensor.bytes())),
-                     state->data.owner,
-                     later ? sum_of_origin(later->origin(), later->origin().source.recorded)
-                           : recorded_sum(graph_, state->data),
-                     later},
-                    value, bytes, std::move(fill), at_once, is_new);
+    std::optional<uint32_t> sum =
+        later ? later->origin().recorded : recorded_sum(graph_, state->data);
+    if (later && sum) sum = sum_of_origin(later->origin(), *sum);
+    void* const to = packs_.pack({str_cat(state->name, " ", kernel, look_of(graph_, value)),
+                                  span_of(state->data), state->data.owner, sum, later},
+                                 value, bytes, std::move(fill), at_once, is_new);
     if (to != nullptr && !is_new && !at_once) found_.push_back(value);
     has_new_ |= is_new;
     return to;

@@ -25,8 +25,8 @@ struct Verdicts {
 Result<Verdicts> test_kernels(const Graph& graph, const SessionOptions& options,
                               const Registry& registry);
 
-// Graphs with this op as their last node, on inputs of this type if the op accepts any. Cases of the
-// kernel, or otherwise of the op; may be empty.
+// Graphs with this op as their last node, on inputs of this type if the op accepts any. Cases of
+// the kernel, or otherwise of the op; may be empty.
 std::vector<Graph> self_test_cases(const Op& op, DType real, const Registry& registry,
                                    std::string_view kernel = "");
 // Whether a kernel, as "op=kernel", has its own cases.
