@@ -131,6 +131,62 @@ constexpr int64_t kPackedAhead = 512;
 // A larger y leaves the second-level cache. Shorter products are no time to wait for memory.
 constexpr int64_t kFarFloats = 1 << 18, kFarDepth = 32;
 
+// Adds the product of a column of a and row p of b. at(i) is the element of row i.
+template <int kRows, int kVectors, class Source, class At>
+HWY_INLINE void add_row(const Source& source, int64_t p, const At& at, V (&sums)[kRows][kVectors]) {
+  const D d;
+  V b[kVectors];
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; ++v) b[v] = hn::LoadU(d, source.row(p, v));
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i) {
+    const V factor = hn::Set(d, *at(i));
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = add_product<Source>(factor, b[v], sums[i][v]);
+  }
+}
+
+// Adds as many rows as possible, `kUnrolled` at a time, and returns their number. Where another
+// thread shares the core, perhaps of another machine, each issues half as many instructions, and
+// those between the products count: 25 of a plain loop take 1.3 times the time of 21.
+constexpr int kUnrolled = 4;
+
+template <int kRows, int kVectors, class Source>
+HWY_INLINE int64_t add_packed(const Block& block, const Source& source,
+                              V (&sums)[kRows][kVectors]) {
+  const float* HWY_RESTRICT a = block.a;
+  int64_t p = 0;
+  for (; p + kUnrolled <= block.k; p += kUnrolled, a += kUnrolled * kRows) {
+    for (int ahead = 0; ahead < kUnrolled * kRows; ahead += 16)
+      hwy::Prefetch(a + kPackedAhead + ahead);
+#pragma GCC unroll 4
+    for (int u = 0; u < kUnrolled; ++u)
+      add_row(
+          source, p + u, [&](int i) HWY_ATTR { return a + u * kRows + i; }, sums);
+  }
+  return p;
+}
+
+// Three rows share a pointer: an address can name those at once and twice their distance.
+template <int kRows, int kVectors, class Source>
+HWY_INLINE int64_t add_contiguous(const Block& block, const Source& source,
+                                  V (&sums)[kRows][kVectors]) {
+  constexpr int kGroups = (kRows + 2) / 3;
+  const int64_t a_row = block.a_row;
+  const float* a[kGroups];
+  for (int g = 0; g < kGroups; ++g) a[g] = block.a + 3 * g * a_row;
+  int64_t p = 0;
+  for (; p + 2 <= block.k; p += 2) {
+#pragma GCC unroll 2
+    for (int u = 0; u < 2; ++u)
+      add_row(
+          source, p + u, [&](int i) HWY_ATTR { return a[i / 3] + i % 3 * a_row + u; }, sums);
+#pragma GCC unroll 4
+    for (int g = 0; g < kGroups; ++g) a[g] += 2;
+  }
+  return p;
+}
+
 // kWhole: all columns of the vectors are stored.
 template <int kRows, int kVectors, bool kWhole, class Source>
 void block_of(const Block& block, const Source& source, const int64_t* at, const int* valid) {
@@ -160,19 +216,16 @@ void block_of(const Block& block, const Source& source, const int64_t* at, const
         if (residual) hwy::Prefetch(residual + i * block.y_row + at[v]);
       }
   }
-  for (int64_t p = 0; p < k; ++p) {
-    V b[kVectors];
-    if constexpr (!kSavesCode) hwy::Prefetch(a + kPackedAhead);
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) b[v] = hn::LoadU(d, source.row(p, v));
-#pragma GCC unroll 12
-    for (int i = 0; i < kRows; ++i) {
-      const V factor = hn::Set(d, a[i * a_row]);
-#pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) sums[i][v] = add_product<Source>(factor, b[v], sums[i][v]);
-    }
-    a += a_col;
+  int64_t p = 0;
+  if constexpr (!kSavesCode) {
+    if (a_row == 1 && a_col == kRows)
+      p = add_packed(block, source, sums);
+    else if (a_col == 1)
+      p = add_contiguous(block, source, sums);
   }
+  for (a += p * a_col; p < k; ++p, a += a_col)
+    add_row(
+        source, p, [&](int i) HWY_ATTR { return a + i * a_row; }, sums);
   if constexpr (kWhole) {
     store_whole(block, sums, at);
   } else {
