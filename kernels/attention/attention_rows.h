@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 
@@ -31,6 +33,12 @@ Shown shown(const AttentionMask<T>& mask, int64_t first, int64_t key, const Atte
   return any ? Shown::all : Shown::none;
 }
 
+// 0 where a mask shows a key, otherwise -infinity. Without a choice, loops over it are vectorized.
+inline float added_to(bool shows) {
+  return std::bit_cast<float>((static_cast<uint32_t>(shows) - 1) &
+                              std::bit_cast<uint32_t>(-HUGE_VALF));
+}
+
 // Finds the numbers that the mask adds to the scores of queries from `first` and keys from `key`
 // on. Returns false if it hides all of these keys.
 template <class T>
@@ -52,7 +60,7 @@ bool find_added(const AttentionMask<T>& mask, int64_t first, int64_t key, float*
     float* row = buffer + i * kKeyBlock;
     if (mask.hides && mask.key == 1) {
       const bool* shows = mask.hides + t * mask.time + key;
-      for (int64_t j = 0; j < w.keys; ++j) row[j] = shows[j] ? 0.0f : -HUGE_VALF;
+      for (int64_t j = 0; j < w.keys; ++j) row[j] = added_to(shows[j]);
     } else {
       for (int64_t j = 0; j < w.keys; ++j) row[j] = static_cast<float>(mask(0, t, key + j));
     }
