@@ -84,6 +84,15 @@ void Levels::widen(const LowBitsTable& table, const LevelRows& w, int64_t r, int
   }
 }
 
+void Levels::expect(const LevelRows& w, int64_t r, int64_t begin, int64_t end) const {
+  const int64_t row = packing == Packing::rows && r >= byte_rows ? r - byte_rows : r;
+  const bool is_high = packing == Packing::halves && begin >= low();
+  const int64_t parts = packing == Packing::pairs ? 2 : 1;  // of a byte
+  const int8_t* const first =
+      w.levels + row * row_bytes + (is_high ? begin - low() : begin / parts);
+  for (int64_t i = 0; i < (end - begin) / parts; i += 64) __builtin_prefetch(first + i);
+}
+
 void Levels::unpack(const RoundedTable& table, const LevelRows& w, int64_t r, int64_t begin,
                     int64_t end, uint8_t* to) const {
   const bool is_high_row = packing == Packing::rows && r >= byte_rows;

@@ -32,6 +32,8 @@ struct Levels {
   // level * scale + offset of row r, columns from `begin` to `end`.
   void widen(const LowBitsTable& table, const LevelRows& w, int64_t r, int64_t begin, int64_t end,
              float* to) const;
+  // Prefetches what widen() with these arguments reads.
+  void expect(const LevelRows& w, int64_t r, int64_t begin, int64_t end) const;
   // The levels themselves, plus 8 (4 bits) or bytes_excess (8 bits).
   void unpack(const RoundedTable& table, const LevelRows& w, int64_t r, int64_t begin, int64_t end,
               uint8_t* to) const;

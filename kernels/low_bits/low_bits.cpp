@@ -10,12 +10,16 @@
 #include "kernels/element.h"
 #include "kernels/low_bits/quantized_linear.h"
 #include "kernels/low_bits/rounded.h"
+#include "kernels/saves_code.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
 
 constexpr int64_t kTileM = 240, kTileN = 128;
+// Rows between the one that is widened and the one that is prefetched. Each is a few lines of
+// another page. A prompt of 16 tokens with 0.5B weights of 8 bits: 0.39 s, without it 0.53.
+constexpr int64_t kRowsAhead = 8;
 
 // -- Levels in registers --------------------------------------------------------------------------
 
@@ -101,8 +105,11 @@ void run_tiles(const RunContext& c) noexcept {
     const Epilogue e = epilogue_at(c, g, i0, j0);
     for (int64_t k0 = 0; k0 == 0 || k0 < k; k0 += kDepthPiece) {
       const int64_t piece = std::min(kDepthPiece, k - k0);
-      for (int64_t j = 0; j < columns; ++j)
+      for (int64_t j = 0; j < columns; ++j) {
+        if (!kSavesCode && j0 + j + kRowsAhead < levels.n)
+          levels.expect(w, j0 + j + kRowsAhead, k0, k0 + piece);
         levels.widen(*g.loops, w, j0 + j, k0, k0 + piece, slot.rows + j * piece);
+      }
       g.table->pack(piece, columns, slot.rows, 1, piece, slot.panels, piece * nr);
       g.table->sweep({.rows = rows,
                       .columns = columns,
