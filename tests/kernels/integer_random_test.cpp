@@ -201,49 +201,81 @@ class ProductCase : public Case {
 class ConvCase : public Case {
  public:
   using Case::Case;
+
   void run() {
-    const int64_t dims = chance(15) ? 1 : chance(15) ? 3 : 2;
+    dims_ = chance(15) ? 1 : chance(15) ? 3 : 2;
     const bool depthwise = chance(35);
-    const int64_t n = chance(75) ? 1 : 1 + below(3), groups = depthwise    ? 1 + below(8)
-                                                              : chance(80) ? 1
-                                                                           : 1 + below(4);
+    n_ = chance(75) ? 1 : 1 + below(3);
+    groups_ = depthwise ? 1 + below(8) : chance(80) ? 1 : 1 + below(4);
     const int64_t most = chance(50) ? 40 : 6;
-    const int64_t group_c = depthwise ? 1 : 1 + below(most), c = groups * group_c;
-    const int64_t group_o = depthwise ? (chance(80) ? 1 : 1 + below(3)) : 1 + below(most),
-                  o = groups * group_o;
-    Sizes3 in = {1, 1, 1}, out = in, kernel = in, stride = in, dilation = in, begin = {}, end = {};
+    group_c_ = depthwise ? 1 : 1 + below(most);
+    group_o_ = depthwise ? (chance(80) ? 1 : 1 + below(3)) : 1 + below(most);
     const int64_t usual = chance(60) ? 3 : 1 + below(5), step = chance(60) ? 1 : chance(70) ? 2 : 3;
     const bool even = chance(70);
-    for (size_t d = static_cast<size_t>(3 - dims); d < 3; ++d) {
-      in[d] = 1 + below(dims == 3 ? 9 : chance(50) ? 70 : 14);
-      kernel[d] = chance(80) ? usual : 1 + below(5);
-      stride[d] = chance(85) ? step : 1 + below(4);
-      dilation[d] = chance(75) ? 1 : 1 + below(4);
-      begin[d] = chance(60) ? dilation[d] * (kernel[d] / 2) : below(7);
-      end[d] = even ? begin[d] : below(7);
+    for (size_t d = static_cast<size_t>(3 - dims_); d < 3; ++d) {
+      in_[d] = 1 + below(dims_ == 3 ? 9 : chance(50) ? 70 : 14);
+      kernel_[d] = chance(80) ? usual : 1 + below(5);
+      stride_[d] = chance(85) ? step : 1 + below(4);
+      dilation_[d] = chance(75) ? 1 : 1 + below(4);
+      begin_[d] = chance(60) ? dilation_[d] * (kernel_[d] / 2) : below(7);
+      end_[d] = even ? begin_[d] : below(7);
       if (d == 0 && chance(40)) {  // images, but perhaps with padding after them
-        in[d] = kernel[d] = 1;
-        begin[d] = 0;
+        in_[d] = kernel_[d] = 1;
+        begin_[d] = 0;
       }
-      const int64_t room = in[d] + begin[d] + end[d] - dilation[d] * (kernel[d] - 1) - 1;
-      if (room < 0) return;
-      out[d] = room / stride[d] + 1;
     }
-    const int64_t taps = kernel[0] * kernel[1] * kernel[2], depth = group_c * taps;
-    if (n * o * out[0] * out[1] * out[2] * depth > 3'000'000) return;
+    compare(3'000'000);
+  }
+
+  // A 3x3 convolution with stride 1, which Winograd's algorithm may compute.
+  void run_square() {
+    n_ = chance(80) ? 1 : below(4);
+    const bool many = chance(15);  // whose sums come near the limit of 32 bits
+    group_c_ = many ? 190 + below(90) : chance(80) ? 16 + below(60) : 1 + below(20);
+    group_o_ = many ? 16 : chance(80) ? 16 + below(60) : 1 + below(20);
+    if (chance(8)) groups_ = 2;
+    for (const size_t d : {1, 2}) {
+      in_[d] = many ? 5 + below(5) : 1 + below(chance(30) ? 60 : 20);
+      kernel_[d] = chance(95) ? 3 : 1 + below(4);
+      stride_[d] = chance(95) ? 1 : 2;
+      dilation_[d] = chance(95) ? 1 : 2;
+      begin_[d] = chance(60) ? 1 : below(8);
+      end_[d] = chance(60) ? begin_[d] : below(8);
+    }
+    same_sign_ = many && chance(60);
+    compare(many ? 6'000'000 : 3'000'000);
+  }
+
+ private:
+  void compare(int64_t most_products) {
+    const int64_t c = groups_ * group_c_, o = groups_ * group_o_;
+    Sizes3 out = {1, 1, 1};
+    for (size_t d = static_cast<size_t>(3 - dims_); d < 3; ++d) {
+      const int64_t room = in_[d] + begin_[d] + end_[d] - dilation_[d] * (kernel_[d] - 1) - 1;
+      if (room < 0) return;
+      out[d] = room / stride_[d] + 1;
+    }
+    const int64_t taps = kernel_[0] * kernel_[1] * kernel_[2], depth = group_c_ * taps;
+    if (n_ * o * out[0] * out[1] * out[2] * depth > most_products) return;
     const auto shape_of = [&](int64_t first, int64_t second, const Sizes3& rest) {
       Sizes shape = {first, second};
-      for (size_t d = static_cast<size_t>(3 - dims); d < 3; ++d) shape.push_back(rest[d]);
+      for (size_t d = static_cast<size_t>(3 - dims_); d < 3; ++d) shape.push_back(rest[d]);
       return shape;
     };
-    x_ = bytes(byte_dtype(), shape_of(n, c, in));
-    weight_ = weights(byte_dtype(), shape_of(o, group_c, kernel));
+    x_ = bytes(byte_dtype(), shape_of(n_, c, in_));
+    weight_ = weights(byte_dtype(), shape_of(o, group_c_, kernel_));
     if (chance(80)) x_zero_ = bytes(x_.data.tensor.dtype, {});
     if (chance(60))
       weight_zero_ = weight_zeros(weight_.data.tensor.dtype, chance(50) ? Sizes{} : Sizes{o});
+    if (same_sign_)
+      for (Bytes* each : {&x_, &weight_}) {
+        Tensor& t = each->data.tensor;
+        std::fill_n(t.as<uint8_t>(), t.count(),
+                    static_cast<uint8_t>((chance(50) ? 0 : 255) ^ (t.dtype == i8 ? 128 : 0)));
+      }
     choose_result(o, depth);
     std::vector<double> want;
-    for (int64_t i = 0; i < n; ++i)
+    for (int64_t i = 0; i < n_; ++i)
       for (int64_t j = 0; j < o; ++j)
         for (int64_t z = 0; z < out[0]; ++z)
           for (int64_t y = 0; y < out[1]; ++y)
@@ -252,15 +284,16 @@ class ConvCase : public Case {
               for (int64_t k = 0; k < depth; ++k) {
                 const int64_t tap = k % taps;
                 const int64_t from_z =
-                    z * stride[0] - begin[0] + tap / (kernel[1] * kernel[2]) * dilation[0];
+                    z * stride_[0] - begin_[0] + tap / (kernel_[1] * kernel_[2]) * dilation_[0];
                 const int64_t from_y =
-                    y * stride[1] - begin[1] + tap / kernel[2] % kernel[1] * dilation[1];
-                const int64_t from_x = x * stride[2] - begin[2] + tap % kernel[2] * dilation[2];
-                if (from_z < 0 || from_y < 0 || from_x < 0 || from_z >= in[0] || from_y >= in[1] ||
-                    from_x >= in[2])
+                    y * stride_[1] - begin_[1] + tap / kernel_[2] % kernel_[1] * dilation_[1];
+                const int64_t from_x = x * stride_[2] - begin_[2] + tap % kernel_[2] * dilation_[2];
+                if (from_z < 0 || from_y < 0 || from_x < 0 || from_z >= in_[0] ||
+                    from_y >= in_[1] || from_x >= in_[2])
                   continue;
-                const int64_t channel = i * c + j / group_o * group_c + k / taps;
-                const int64_t at = ((channel * in[0] + from_z) * in[1] + from_y) * in[2] + from_x;
+                const int64_t channel = i * c + j / group_o_ * group_c_ + k / taps;
+                const int64_t at =
+                    ((channel * in_[0] + from_z) * in_[1] + from_y) * in_[2] + from_x;
                 const int zero =
                     weight_zero_.empty()
                         ? 0
@@ -271,11 +304,11 @@ class ConvCase : public Case {
               want.push_back(finished(sum, j));
             }
     const auto attr_of = [&](const Sizes3& all) {
-      return std::vector<Dim>(all.begin() + (3 - dims), all.end());
+      return std::vector<Dim>(all.begin() + (3 - dims_), all.end());
     };
-    ConvIntegerOptions windows = {attr_of(stride), attr_of(begin), attr_of(dilation), groups};
-    if (begin != end || chance(20))
-      for (const Dim& each : attr_of(end)) windows.padding.push_back(each);
+    ConvIntegerOptions windows = {attr_of(stride_), attr_of(begin_), attr_of(dilation_), groups_};
+    if (begin_ != end_ || chance(20))
+      for (const Dim& each : attr_of(end_)) windows.padding.push_back(each);
     Graph g;
     const bool constant = chance(80);
     const Value x = input(g, "x", x_.data, false);
@@ -283,6 +316,10 @@ class ConvCase : public Case {
     g.output("y", conv_integer(x, weight, options(g, constant), windows));
     expect(std::move(g), want);
   }
+
+  int64_t dims_ = 2, n_ = 1, groups_ = 1, group_c_ = 1, group_o_ = 1;
+  Sizes3 in_ = {1, 1, 1}, kernel_ = in_, stride_ = in_, dilation_ = in_, begin_ = {}, end_ = {};
+  bool same_sign_ = false;
 };
 
 // Convolutions, poolings, sums and concatenations of bytes.
@@ -422,6 +459,11 @@ TEST(IntegerRandom, RunsWithTheBestInstructionSet) {
   const std::string best = test::chosen("HG_ISA");
   if (best.empty()) GTEST_SKIP() << "HG_ISA is not set";
   EXPECT_EQ(to_string(processor_isa()), best);
+}
+
+// Before other tests emulate instructions, which takes long: only AVX2 alone has such a kernel.
+TEST(IntegerRandom, ConvolutionsBySquaresAreThoseOfAPlainLoop) {
+  test::for_cases(150, [](uint64_t i) { ConvCase(i + 50000).run_square(); });
 }
 
 TEST(IntegerRandom, LayoutsOfNetsGiveTheSameBits) {

@@ -168,10 +168,11 @@ Taken taken_here() {
         // Only builds with OpenBLAS have these; openblas_test covers them.
         if (kernel->name == "lapack" || kernel->name == "openblas") continue;
         const std::string forced = str_cat(kernel->op, "=", kernel->name);
-        // These need AMX; halves_test, integer_random_test and quantize_random_test cover them.
+        // These need AMX, or AVX2 without VNNI; halves_test, integer_random_test and
+        // quantize_random_test cover them.
         if (forced == "conv=tiles" || forced == "matmul_integer=rows" ||
-            forced == "quantized_linear=half_tiles" || forced == "conv_dense_channels_last=rows" ||
-            forced == "conv_to_channels_last=rows")
+            forced == "conv_integer=winograd" || forced == "quantized_linear=half_tiles" ||
+            forced == "conv_dense_channels_last=rows" || forced == "conv_to_channels_last=rows")
           continue;
         const std::string dtype(to_string(dtype_of(**c)));
         std::set<std::string>& dtypes = taken[forced];
