@@ -247,7 +247,7 @@ void pack(PrepareContext& c, ConvInteger& g) {
   const std::string layout =
       !g.has_quads() ? std::string("pairs")
                      : str_cat(g.table->in_tiles ? "tiles." : "", g.in_quads ? "planes" : "quads",
-                               "+-", g.table->most_pair);
+                               g.table->places_by_row ? "/rows+-" : "+-", g.table->most_pair);
   const std::string key =
       str_cat("conv_integer.", layout, "/", g.table->mr, "/", s.groups, ":", key_of(zeros));
   g.packed = static_cast<const char*>(

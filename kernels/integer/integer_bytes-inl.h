@@ -37,7 +37,26 @@ struct AsBytes {
     low = hn::Set(DF(), lowest - f.zero);
     high = hn::Set(DF(), lowest + 255 - f.zero);
     zero = hn::Set(D32(), static_cast<int32_t>(f.zero));
+#if HWY_TARGET == HWY_AVX2
+    from_lowest = _mm256_set1_epi16(static_cast<int16_t>(f.zero - lowest));
+    flip = _mm_set1_epi8(f.to == DType::i8 ? -128 : 0);
+#endif
   }
+#if HWY_TARGET == HWY_AVX2
+  // Stores two vectors of results. Conversion turns what is too small, and NaN, into the smallest
+  // integer, and packing saturates.
+  HWY_INLINE void store(hn::Vec<DF> x, hn::Vec<DF> y, uint8_t* to) const {
+    const auto whole = [&](hn::Vec<DF> v)
+                           HWY_ATTR { return _mm256_cvtps_epi32(_mm256_min_ps(high.raw, v.raw)); };
+    const __m256i half = _mm256_add_epi16(_mm256_packs_epi32(whole(x), whole(y)), from_lowest);
+    const __m256i bytes = _mm256_packus_epi16(half, half);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5);
+    const __m128i ordered = _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(bytes, order));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_xor_si128(ordered, flip));
+  }
+  __m256i from_lowest;
+  __m128i flip;
+#endif
   // In the low byte of each lane.
   HWY_INLINE V32 in_lanes(hn::Vec<DF> x) const {
     constexpr float kLarge = 12582912;  // 1.5 * 2^23

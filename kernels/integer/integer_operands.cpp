@@ -106,26 +106,38 @@ Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
     const auto block = static_cast<size_t>(first);
     quads.at[block] = quads.bytes;
     quads.more_at[block] = static_cast<int64_t>(quads.again.size());
-    std::fill(marks.begin(), marks.end(), uint8_t{0});
-    for (int64_t row = first; row < first + count; ++row)
-      if (weight.dtype == DType::i8)
-        mark_quads(weight.as<int8_t>() + row * k, k, zeros.at(row), most, marks.data());
-      else
-        mark_quads(weight.as<uint8_t>() + row * k, k, zeros.at(row), most, marks.data());
-    for (int64_t place = 0; place < quads.whole; ++place) {
-      if (marks[static_cast<size_t>(place)] == 0) continue;
-      int all = 1;
-      for (int r = 0; r < count; ++r) {
-        Quad quad(weight, first + r, k, place, zeros.at(first + r));
-        int8_t part[4];
-        int parts = 0;
-        for (; !quad.empty(); ++parts) quad.take(most, part);
-        all = std::max(all, parts);
+    // Quads are added for some rows: for all rows of a block, or for each row.
+    std::vector<std::vector<int32_t>> again;
+    const auto find = [&](int64_t row, int rows) {
+      std::fill(marks.begin(), marks.end(), uint8_t{0});
+      for (int64_t r = row; r < row + rows; ++r)
+        if (weight.dtype == DType::i8)
+          mark_quads(weight.as<int8_t>() + r * k, k, zeros.at(r), most, marks.data());
+        else
+          mark_quads(weight.as<uint8_t>() + r * k, k, zeros.at(r), most, marks.data());
+      std::vector<int32_t>& places = again.emplace_back();
+      for (int64_t place = 0; place < quads.whole; ++place) {
+        if (marks[static_cast<size_t>(place)] == 0) continue;
+        int all = 1;
+        for (int64_t r = row; r < row + rows; ++r) {
+          Quad quad(weight, r, k, place, zeros.at(r));
+          int8_t part[4];
+          int parts = 0;
+          for (; !quad.empty(); ++parts) quad.take(most, part);
+          all = std::max(all, parts);
+        }
+        places.insert(places.end(), static_cast<size_t>(all - 1), static_cast<int32_t>(place));
       }
-      quads.again.insert(quads.again.end(), static_cast<size_t>(all - 1),
-                         static_cast<int32_t>(place));
-    }
-    quads.more[block] = static_cast<int64_t>(quads.again.size()) - quads.more_at[block];
+    };
+    if (table.places_by_row)
+      for (int r = 0; r < count; ++r) find(first + r, 1);
+    else
+      find(first, count);
+    for (const auto& places : again)
+      quads.more[block] = std::max(quads.more[block], static_cast<int64_t>(places.size()));
+    for (size_t i = 0; i < static_cast<size_t>(quads.more[block]); ++i)
+      for (const auto& places : again)  // the weights of missing quads are 0
+        quads.again.push_back(i < places.size() ? places[i] : 0);
     quads.count += (quads.whole + quads.more[block]) * count;
     const QuadRows layout(count, table.side);
     quads.bytes += layout.bytes(quads.whole) + layout.bytes(quads.more[block]);
@@ -144,13 +156,15 @@ void pack_quad_rows(const Quads& quads, int64_t groups, int64_t rows, int64_t k,
     int8_t* const more_quads = first_quads + layout.bytes(quads.whole);
     std::memset(first_quads, 0,
                 static_cast<size_t>(layout.bytes(quads.whole) + layout.bytes(quads.more[block])));
+    const int64_t step = table.places_by_row ? count : 1;
     for (int r = 0; r < count; ++r) {
+      const int64_t row = table.places_by_row ? r : 0;
       int32_t sum = 0;
       for (int64_t place = 0, next = 0; place < quads.whole; ++place) {
         Quad quad(weight, first + r, k, place, zeros.at(first + r));
         for (const int each : quad.left) sum += each;
         quad.take(table.most_pair, first_quads + layout.at(place, r));
-        for (; next < quads.more[block] && again[next] == place; ++next)
+        for (; next < quads.more[block] && again[next * step + row] == place; ++next)
           quad.take(table.most_pair, more_quads + layout.at(next, r));
       }
       sums[first + r] = sum;

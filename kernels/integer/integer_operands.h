@@ -70,9 +70,10 @@ std::vector<int32_t> panel_places(int64_t quads, int64_t panel_columns);
 // same position, so that all sums are exact.
 struct Quads {
   int64_t whole = 0;                 // quads of a row, without the additional ones
-  std::vector<int32_t> again;        // positions of the additional quads, block after block
+  std::vector<int32_t> again;        // positions of the additional quads, block after block: those
+                                     // of all rows, or with places_by_row [more][rows]
   std::vector<int64_t> at, more_at;  // by the first row of a block: its bytes, its positions
-  std::vector<int64_t> more;         // number of these positions
+  std::vector<int64_t> more;         // number of additional quads of a row
   int64_t count = 0;                 // of all rows, with the additional ones
   int64_t bytes = 0;
 };

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "kernels/integer/integer_bytes-inl.h"
+#include "kernels/saves_code.h"
 #include "kernels/simd/bytes-inl.h"
 #include "kernels/simd/dot-inl.h"
 
@@ -25,8 +26,12 @@ namespace {
 
 constexpr int64_t kAhead = 2048;  // bytes of weights to prefetch, which often come from memory
 
+// Without VNNI, each row has its own additional quads, of which it needs few.
+template <bool kDot>
+constexpr bool kPlacesByRow = !kDot && !kSavesCode;
+
 template <bool kDot, int kRows, int kVectors>
-HWY_INLINE void add_quad(const uint8_t* panel, const int8_t* a, V32 (&sum)[kRows][kVectors]) {
+HWY_INLINE void add_quad(const uint8_t* panel, const int8_t* a, V32 (*sum)[kVectors]) {
   V32 x[kVectors];
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v)
@@ -52,10 +57,18 @@ HWY_INLINE void add_all_quads(const QuadPlaces& places, const int8_t* HWY_RESTRI
   const int32_t* const offset = places.offset;
   for (int64_t q = 0; q < places.whole; ++q, a += 4 * kRows) {
     __builtin_prefetch(a + kAhead);
-    add_quad<kDot>(x + int64_t{offset[q]} * 4, a, sum);
+    add_quad<kDot, kRows>(x + int64_t{offset[q]} * 4, a, sum);
   }
-  for (int64_t q = 0; q < places.more; ++q, a += 4 * kRows)
-    add_quad<kDot>(x + int64_t{offset[places.index[q]]} * 4, a, sum);
+  if constexpr (kPlacesByRow<kDot>) {
+    const int32_t* index = places.index;
+    for (int64_t q = 0; q < places.more; ++q, a += 4 * kRows, index += kRows)
+#pragma GCC unroll 8
+      for (int i = 0; i < kRows; ++i)
+        add_quad<kDot, 1>(x + int64_t{offset[index[i]]} * 4, a + 4 * i, sum + i);
+  } else {
+    for (int64_t q = 0; q < places.more; ++q, a += 4 * kRows)
+      add_quad<kDot, kRows>(x + int64_t{offset[places.index[q]]} * 4, a, sum);
+  }
 }
 
 template <int kRows, int kVectors>
@@ -75,6 +88,14 @@ HWY_INLINE void store_bytes(const V32 (&sum)[kRows][kVectors], const IntegerFini
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
     const auto scale = hn::Set(DF(), f.scale[f.scale_by_row ? i : 0]);
+#if HWY_TARGET == HWY_AVX2
+    if constexpr (kVectors == 2 && !kSavesCode)
+      if (valid >= kNr) {
+        as_bytes.store(hn::Mul(hn::ConvertTo(DF(), sum[i][0]), scale),
+                       hn::Mul(hn::ConvertTo(DF(), sum[i][1]), scale), y + i * y_row);
+        continue;
+      }
+#endif
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v)
       store_low_bytes(as_bytes.in_lanes(hn::Mul(hn::ConvertTo(DF(), sum[i][v]), scale)),
@@ -155,7 +176,20 @@ HWY_INLINE void few_columns(int rows, int few, const QuadPlaces& places, const i
 #pragma GCC unroll 4
     for (int s = 0; s < kSteps; ++s) add(q + s, sum[s]);
   for (; q < places.whole; ++q) add(q, sum[0]);
-  for (int64_t k = 0; k < places.more; ++k) add(places.index[k], sum[0]);
+  if constexpr (kPlacesByRow<kDot>) {
+    const int32_t* index = places.index;
+    for (int64_t k = 0; k < places.more; ++k, a += 4 * rows, index += rows)
+#pragma GCC unroll 4
+      for (int j = 0; j < kColumns; ++j) {
+        HWY_ALIGN int32_t quads[8] = {};  // of the rows
+        for (int i = 0; i < std::min(rows, 8); ++i)
+          std::memcpy(quads + i, x + (int64_t{places.offset[index[i]]} + j) * 4, 4);
+        const auto w = hn::LoadU(d, reinterpret_cast<const int32_t*>(a));
+        sum[0][j] = add_quads<kDot>(sum[0][j], hn::Load(d, quads), w);
+      }
+  } else {
+    for (int64_t k = 0; k < places.more; ++k) add(places.index[k], sum[0]);
+  }
   for (int j = 0; j < few; ++j) {
 #pragma GCC unroll 4
     for (int s = 1; s < kSteps; ++s) sum[0][j] = hn::Add(sum[0][j], sum[s][j]);

@@ -17,6 +17,7 @@
 #include "kernels/integer/integer_rows-inl.h"
 #include "kernels/integer/integer_squares-inl.h"
 #include "kernels/integer/integer_tiles-inl.h"
+#include "kernels/saves_code.h"
 #include "kernels/simd/bytes-inl.h"
 #include "kernels/simd/dot-inl.h"
 // clang-format on
@@ -241,7 +242,16 @@ void finish_bytes(int64_t rows, int64_t columns, const int32_t* sums, int64_t su
     const V32 start = hn::Set(D32(), f.row_add ? f.row_add[i] : f.add);
     const auto scale = hn::Set(DF(), f.scale[f.scale_by_row ? i : 0]);
     uint8_t* to = y + i * y_row;
-    for (int64_t j = 0; j < columns; j += kLanes, to += kLanes) {
+    int64_t j = 0;
+#if HWY_TARGET == HWY_AVX2
+    const auto scaled = [&](int64_t at) HWY_ATTR {
+      return hn::Mul(hn::ConvertTo(DF(), hn::Add(hn::LoadU(D32(), sums + at), start)), scale);
+    };
+    if constexpr (!kSavesCode)
+      for (; j + kNr <= columns; j += kNr, to += kNr)
+        as_bytes.store(scaled(j), scaled(j + kLanes), to);
+#endif
+    for (; j < columns; j += kLanes, to += kLanes) {
       const V32 sum = hn::Add(hn::LoadU(D32(), sums + j), start);
       // The next row overwrites the excess.
       const bool is_whole = y_row == columns && end - to >= kLanes;
@@ -410,6 +420,7 @@ constexpr IntegerTable table() {
 #if defined(HG_HAS_QUADS)
   if constexpr (kDot || !kSignedDot) {
     t.signed_quads = kSignedDot;
+    t.places_by_row = kPlacesByRow<kDot>;
     t.most_pair = kDot ? 2 * kMostWeight : kMostWeight;
     t.quad_sums = quad_sums<kQuadBlocks<kDot, 1>, kQuadBlocks<kDot, 2>>;
     t.quad_bytes = quad_bytes<kQuadBytesBlocks<kDot, 1>, kQuadBytesBlocks<kDot, 2>>;

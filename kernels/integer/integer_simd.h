@@ -31,7 +31,7 @@ struct IntegerFinish {
 struct QuadPlaces {
   int64_t whole = 0, more = 0;
   const int32_t* offset = nullptr;  // of the places
-  const int32_t* index = nullptr;   // [more]
+  const int32_t* index = nullptr;   // [more], or [more, rows]
   // What tiles bring to the second-level cache meanwhile.
   const void* next = nullptr;
   int64_t next_bytes = 0;
@@ -118,8 +118,9 @@ struct IntegerTable {
   // bytes for each quad, offset[quad] columns after the first; the next nr columns follow after
   // `x_step` bytes. Quads after the first `whole` ones read the places that `index` names again.
   // With in_tiles, sums are computed in tiles (AMX): the panels of x hold their quads in order,
-  // without offsets, up to a multiple of kTileSide.
-  bool signed_quads = false, in_tiles = false;
+  // without offsets, up to a multiple of kTileSide. With places_by_row, `index` has a place for
+  // each row.
+  bool signed_quads = false, in_tiles = false, places_by_row = false;
   int64_t side = 1;  // of tiles, or of squares of sums
   int most_pair = 0;
   void (*quad_sums)(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
