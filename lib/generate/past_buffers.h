@@ -16,8 +16,8 @@ namespace hg {
 
 class PastBuffers {
  public:
-  // The values must exist. Fails if an input is not floats [batch, heads, past, dim], or if the
-  // dtypes of an input and its output differ.
+  // The values must exist. Fails unless an input is floats in which one symbol, the past, is larger
+  // in its output, and at most one more is a symbol, the batch.
   static Result<PastBuffers> create(const Graph& graph, const std::vector<CarriedValue>& carried);
 
   void start(int64_t batch);
@@ -31,8 +31,11 @@ class PastBuffers {
   struct Cache {
     CarriedValue names;
     DType dtype = f32;
-    int64_t heads = 0, dim = 0;
-    TensorData buffers[2] = {};  // batch * heads * capacity * dim elements
+    Sizes shape = {};            // for a batch of 1 and a past of 1
+    int grows = -1, batch = -1;  // dims of the past and of the batch; -1: none
+    TensorData buffers[2] = {};  // with room for the capacity
+
+    Sizes shape_of(int64_t batch, int64_t positions) const;
   };
   Status reserve(int64_t positions);
 
