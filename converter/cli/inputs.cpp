@@ -38,13 +38,17 @@ Result<Dim> renamed_dim(const Dim& dim, const Renamed& renamed) {
   return Dim::parse(to);
 }
 
-// If one symbol of an expression has no replacement yet, and replacing it by the only symbol of the
-// other expression makes both equal, records the replacement.
+// If one symbol of an expression has no replacement yet, and replacing it by the only new symbol of
+// the other expression makes both equal, records the replacement.
 void rename_inside(const Dim& from, const Dim& to, Renamed& renamed) {
   std::vector<std::string> old, fresh;
   from.collect_symbols(old);
   to.collect_symbols(fresh);
   std::erase_if(old, [&](const std::string& symbol) { return find(renamed, symbol) != nullptr; });
+  std::erase_if(fresh, [&](const std::string& symbol) {
+    return std::any_of(renamed.begin(), renamed.end(),
+                       [&](const auto& each) { return each.second.symbol() == symbol; });
+  });
   if (old.size() != 1 || fresh.size() != 1) return;
   renamed.emplace_back(old[0], Dim(std::string_view(fresh[0])));
   const Result<Dim> want = renamed_dim(from, renamed);
@@ -340,7 +344,13 @@ void require_narrower(InputOption& option, const ScriptInput& input, Renamed& re
     rename_inside(from, to, renamed);
     const Result<Dim> want = renamed_dim(from, renamed);
     if (!want.ok()) throw fail(std::string(want.status().message()));
-    if (!(*want == to)) throw fail(str_cat("size ", d, " is ", *want, " in the program, not ", to));
+    // A name for a size that other sizes determine, such as that of a mask, is this size.
+    const bool is_other_name = symbol.empty() && !from.is_constant() && !to.symbol().empty() &&
+                               std::none_of(renamed.begin(), renamed.end(),
+                                            [&](const auto& each) { return each.second == to; });
+    if (is_other_name) option.spec.type.shape[static_cast<size_t>(d)] = *want;
+    if (!is_other_name && !(*want == to))
+      throw fail(str_cat("size ", d, " is ", *want, " in the program, not ", to));
   }
   if (!option.range) option.range = checked_numbers(input);
 }

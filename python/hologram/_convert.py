@@ -251,12 +251,12 @@ def _tree_of(torch, result):
 
 
 def _save(torch, program, path):
-    """Writes the file of torch.export.save without the classes of arguments and results. Those would need registered names,
-    and the converter reads only the graph."""
-    leaf = torch.utils._pytree.tree_structure(0)
+    """Writes the file of torch.export.save. Of the arguments and results it has the structure, which names tensors, with dicts or
+    tuples in the place of classes that torch cannot write."""
     for entry in program._module_call_graph:
         if entry.signature is not None:
-            entry.signature.in_spec = entry.signature.out_spec = leaf
+            entry.signature.in_spec = _writable(torch.utils._pytree, entry.signature.in_spec)
+            entry.signature.out_spec = _writable(torch.utils._pytree, entry.signature.out_spec)
     program._example_inputs = None
     try:
         torch.export.save(program, path)
@@ -265,6 +265,31 @@ def _save(torch, program, path):
         raise UnsupportedError(
             f"torch.export cannot save the module that it captured, as happens with flex_attention and torch.func.grad: {reason}"
         ) from error
+
+
+def _writable(pytree, spec):
+    """The structure of arguments or results with classes whose names torch.export.save knows."""
+    if spec.is_leaf():
+        return spec
+    children, leaf = [_writable(pytree, each) for each in spec.children()], pytree.tree_structure(0)
+    fields = getattr(spec.context, "_fields", None)  # of a named tuple
+    if fields is None:
+        try:
+            pytree.treespec_dumps(pytree.TreeSpec(spec.type, spec.context, [leaf] * len(children)))
+            return pytree.TreeSpec(spec.type, spec.context, children)
+        except (NotImplementedError, TypeError):  # no registered name, or keys that are no text and no number
+            fields = _fields_of(spec.context, len(children))
+    if fields is None or len(fields) != len(children):
+        return pytree.TreeSpec(tuple, None, children)
+    return pytree.TreeSpec(dict, [each if isinstance(each, (str, int)) else str(each) for each in fields], children)
+
+
+def _fields_of(context, count):
+    """The keys or fields among what a class needs to be made again: [names] or, of a dataclass, [names, names of None]. Or None."""
+    for keys in (context, context[0] if isinstance(context, (list, tuple)) and context else None):
+        if isinstance(keys, (list, tuple)) and len(keys) == count and not any(isinstance(each, list) for each in keys):
+            return list(keys)
+    return None
 
 
 def _without_transforms(capture, error):

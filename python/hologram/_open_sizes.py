@@ -142,7 +142,8 @@ def _with_dims(torch, shapes, dims):
     if isinstance(shapes, dict):
         return {key: _with_dims(torch, each, dims) for key, each in shapes.items()}
     if isinstance(shapes, (list, tuple)):
-        return type(shapes)([_with_dims(torch, each, dims) for each in shapes])
+        made = [_with_dims(torch, each, dims) for each in shapes]
+        return type(shapes)(*made) if hasattr(shapes, "_fields") else type(shapes)(made)
     return shapes
 
 
@@ -237,6 +238,7 @@ def named_sizes(torch, module, program, args, kwargs, shapes):
     tensors = [each for each in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     inputs = [nodes[name] for name in program.graph_signature.user_inputs if isinstance(name, str) and name in nodes]
+    has_numbers = any(isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool)) for node in inputs)
     inputs = [node for node in inputs if isinstance(node.meta.get("val"), torch.Tensor)]
     if not shapes or len(inputs) != len(tensors):
         return [], [{} for _ in tensors], {}
@@ -265,7 +267,8 @@ def named_sizes(torch, module, program, args, kwargs, shapes):
     for node, found in zip(inputs, texts):
         dtype, shape = node.meta["val"].dtype, node.meta["val"].shape
         dims = ",".join(found.get(d) or str(int(size)) for d, size in enumerate(shape))
-        words += ["--input", f"{node.name}:{short_dtype(str(dtype).removeprefix('torch.'))}[{dims}]"]
+        name = f"{node.name}:" if has_numbers else ""  # else in order, since tensors of a cache get other names
+        words += ["--input", f"{name}{short_dtype(str(dtype).removeprefix('torch.'))}[{dims}]"]
     plain = all(re.fullmatch(r"[\w +*()-]+", text) and "**" not in text for found in texts for text in found.values())
     renamed = any(str(symbol) != name for symbol, name in names.items())
     return words if plain and renamed else [], texts, ranges

@@ -116,7 +116,7 @@ class ProgramReader {
     graph_.read_nodes(graph, scope_, program_.body);
     read_outputs(graph, signature.at("output_specs"));
     for (size_t i = 0; i < program_.inputs.size(); ++i)
-      if (!suffixes_[i].empty()) program_.inputs[i].name = "past_key_values" + suffixes_[i];
+      if (!cache_[i].suffix.empty()) program_.inputs[i].name = "past_key_values" + cache_[i].suffix;
     drop_unused_numbers(program_.body);
   }
 
@@ -204,7 +204,7 @@ class ProgramReader {
     input.known = std::move(known);
     program_.inputs.push_back(std::move(input));
     program_.body.inputs.push_back(value.id);
-    suffixes_.emplace_back();
+    cache_.emplace_back();
     scope_[name] = value;
     return program_.inputs.back();
   }
@@ -273,7 +273,7 @@ class ProgramReader {
     }
     for (size_t k = 0; k < arguments_.size(); ++k)
       for (size_t i = 0; i < program_.inputs.size(); ++i)
-        if (program_.inputs[i].name == arguments_[k]) suffixes_[i] = leaves_.inputs[k].suffix;
+        if (program_.inputs[i].name == arguments_[k]) cache_[i] = leaves_.inputs[k];
   }
 
   // Whether an argument of a node is the value of this name, or holds it.
@@ -298,10 +298,10 @@ class ProgramReader {
       const Leaf& leaf = leaves_.inputs[k];
       if (leaf.suffix.empty()) continue;
       std::string trouble = leaf.trouble;
-      for (size_t i = 0; i < suffixes_.size(); ++i) {
+      for (size_t i = 0; i < cache_.size(); ++i) {
         const TensorType& type = *program_.inputs[i].known;
-        if (suffixes_[i] == leaf.suffix && leaf.is_past &&
-            (type.rank() != 4 || type.shape[2].symbol().empty()))
+        if (cache_[i].suffix == leaf.suffix && leaf.is_past &&
+            (type.rank() <= leaf.grows || type.shape[leaf.grows].symbol().empty()))
           trouble = str_cat(" is ", type);
       }
       if (leaf.is_constant && is_read(graph, arguments_[k]))
@@ -329,10 +329,10 @@ class ProgramReader {
       lines.push_back(line);
     }
     if (leaves_.has_cache) {
-      join_sizes(program_, suffixes_, in_symbols);
+      join_sizes(program_, cache_, in_symbols);
       if (!is_cache_usable(graph)) {
         leaves_ = leaves_of(all_.at("graph_module"), false);
-        std::fill(suffixes_.begin(), suffixes_.end(), "");
+        std::fill(cache_.begin(), cache_.end(), Leaf());
       }
     }
     for (const SymbolRange& range : program_.ranges) {
@@ -507,20 +507,21 @@ class ProgramReader {
   }
 
   bool is_of_cache(const std::string& input) const {
-    for (size_t i = 0; i < suffixes_.size(); ++i)
-      if (program_.inputs[i].name == input) return !suffixes_[i].empty();
+    for (size_t i = 0; i < cache_.size(); ++i)
+      if (program_.inputs[i].name == input) return !cache_[i].suffix.empty();
     return false;
   }
 
   // Removes an input of a cache that the program only returns, such as the size of a window.
   bool is_constant_of_cache(const std::string& suffix, const Value& value) {
-    const auto at = std::find(suffixes_.begin(), suffixes_.end(), suffix);
-    if (suffix.empty() || at == suffixes_.end()) return false;
-    const auto index = at - suffixes_.begin();
+    const auto at = std::find_if(cache_.begin(), cache_.end(),
+                                 [&](const Leaf& leaf) { return leaf.suffix == suffix; });
+    if (suffix.empty() || at == cache_.end()) return false;
+    const auto index = at - cache_.begin();
     if (program_.body.inputs[static_cast<size_t>(index) + 1] != value.id ||
         is_used(value.id, program_.body))
       return false;
-    suffixes_.erase(at);
+    cache_.erase(at);
     program_.inputs.erase(program_.inputs.begin() + index);
     program_.body.inputs.erase(program_.body.inputs.begin() + index + 1);
     return true;
@@ -560,7 +561,7 @@ class ProgramReader {
   ExportedGraph graph_;
   ExportedGraph::Scope scope_;
   Leaves leaves_;
-  std::vector<std::string> suffixes_;   // of the inputs that a cache consists of; or empty
+  std::vector<Leaf> cache_;             // of each input; without a suffix outside of a cache
   std::set<std::string> sizes_;         // of the program's tensors, in the text form of Dims
   std::vector<std::string> arguments_;  // of the module: the names of its inputs
   std::map<std::string, Value> states_;

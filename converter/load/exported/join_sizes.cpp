@@ -115,7 +115,7 @@ Comparison comparison(const std::string& guard) {
 
 }  // namespace
 
-void join_sizes(ScriptProgram& program, const std::vector<std::string>& suffixes,
+void join_sizes(ScriptProgram& program, const std::vector<Leaf>& cache,
                 const std::vector<std::string>& guards) {
   Sizes sizes(program);
   std::vector<Dim> at_most;
@@ -129,15 +129,18 @@ void join_sizes(ScriptProgram& program, const std::vector<std::string>& suffixes
   }
   // Keys and values have the batch in their first dim.
   const Shape* first = nullptr;
-  std::map<std::string, const Shape*> layers;
+  std::map<std::string, Dim> layers;  // lengths
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const Shape& shape = program.inputs[i].known->shape;
-    if (suffixes[i].empty() || shape.size() != 4) continue;
+    const std::string& suffix = cache[i].suffix;
+    const size_t grows = static_cast<size_t>(cache[i].grows);
+    if (suffix.empty() || grows == 0 || shape.size() <= std::max(grows, size_t{2})) continue;
     if (first) sizes.equate((*first)[0], shape[0]);
     if (!first) first = &shape;
-    const std::string layer = suffixes[i].substr(0, suffixes[i].rfind('.'));
-    const auto [same, is_new] = layers.emplace(layer, &shape);
-    if (!is_new) sizes.equate((*same->second)[2], shape[2]);
+    if (!cache[i].is_past) continue;
+    const std::string layer = suffix.substr(0, suffix.rfind('.'));
+    const auto [same, is_new] = layers.emplace(layer, shape[grows]);
+    if (!is_new) sizes.equate(same->second, shape[grows]);
   }
   // So have ids, masks and positions.
   const ScriptInput *ids = nullptr, *positions = nullptr;
@@ -146,7 +149,7 @@ void join_sizes(ScriptProgram& program, const std::vector<std::string>& suffixes
     if (program.inputs[i].name == "input_ids" && type.rank() == 2) ids = &program.inputs[i];
     if (program.inputs[i].name == "position_ids" && type.rank() == 2)
       positions = &program.inputs[i];
-    if (suffixes[i].empty() && !is_float(type.dtype) && type.rank() == 2)
+    if (cache[i].suffix.empty() && !is_float(type.dtype) && type.rank() == 2)
       sizes.equate((*first)[0], type.shape[0]);
   }
   if (ids && positions) sizes.equate(ids->known->shape[1], positions->known->shape[1]);

@@ -29,34 +29,7 @@ bool is_dict(const std::string& type) {
          type == "collections.defaultdict";
 }
 
-bool is_number(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
-}
-
-std::string joined(const std::vector<std::string>& parts) {
-  std::string all;
-  for (const std::string& part : parts) all += (all.empty() ? "" : "_") + part;
-  return all;
-}
-
 // ---- Caches ----
-
-// Names a tensor by its place in a cache: {"layers", "0", "keys"} is ".0.key".
-std::string suffix_of(std::vector<std::string> path) {
-  for (std::string& part : path) {
-    if (part == "keys" || part == "key_cache") part = "key";
-    if (part == "values" || part == "value_cache") part = "value";
-    if (part == "self_attention_cache") part = "decoder";
-    if (part == "cross_attention_cache") part = "encoder";
-  }
-  for (size_t i = 0; i + 1 < path.size(); ++i) {
-    if (path[i] != "layers" || !is_number(path[i + 1])) continue;
-    std::string suffix = "." + path[i + 1];
-    for (size_t k = 0; k < i; ++k) suffix += "." + path[k];
-    return suffix + "." + joined({path.begin() + static_cast<std::ptrdiff_t>(i) + 2, path.end()});
-  }
-  return "." + joined(path);
-}
 
 // The cache as an object: its context describes each attribute, and tensors by their index.
 class CacheObject {
@@ -185,31 +158,35 @@ bool is_name_of_cache(const std::string& name) {
 
 // ---- All leaves ----
 
+// What of a structure has names, in addition to tensors in dicts.
+enum class Names { dicts, fields, caches };  // each includes those before
+
 class LeafReader {
  public:
-  LeafReader(std::vector<Leaf>& leaves, bool with_caches)
-      : leaves_(leaves), with_caches_(with_caches) {}
+  LeafReader(std::vector<Leaf>& leaves, Names names) : leaves_(leaves), names_(names) {}
 
   // `path` has the keys and places above the leaf. `name` is empty above the first key.
-  void read(const Json& spec, const std::string& name, const std::string& last) {
+  void read(const Json& spec, const std::string& name, const std::vector<std::string>& path) {
     const std::string type = class_of(spec);
     if (type.empty()) {
-      leaves_.push_back({.name = name});
+      leaves_.push_back({.name = name, .path = path});
       return;
     }
-    if (with_caches_ && type.ends_with("Cache") && read_cache(spec, leaves_)) return;
-    if (with_caches_ && is_name_of_cache(last) && is_list_of_layers(spec))
+    if (names_ == Names::caches && type.ends_with("Cache") && read_cache(spec, leaves_)) return;
+    if (names_ == Names::caches && !path.empty() && is_name_of_cache(path.back()) &&
+        is_list_of_layers(spec))
       return read_layers(spec, leaves_);
     const Json& children = spec.at("children_spec");
     const Json keys = keys_of(spec, type);
     const std::string prefix = name.empty() ? "" : name + "_";
     for (size_t k = 0; k < children.size(); ++k) {
-      if (k < keys.size()) {
-        const std::string key = keys[k].is_string() ? keys[k].get<std::string>() : keys[k].dump();
-        read(children[k], prefix + key, key);
-      } else {
-        read(children[k], name.empty() ? "" : prefix + str_cat(static_cast<int64_t>(k)), "");
-      }
+      const bool has_key = k < keys.size();
+      const std::string place = !has_key              ? str_cat(static_cast<int64_t>(k))
+                                : keys[k].is_string() ? keys[k].get<std::string>()
+                                                      : keys[k].dump();
+      std::vector<std::string> below = path;
+      below.push_back(place);
+      read(children[k], has_key || !name.empty() ? prefix + place : "", below);
     }
   }
 
@@ -219,15 +196,21 @@ class LeafReader {
       Json keys = context_of(spec);
       return keys.is_object() ? keys.at("dict_context") : keys;
     }
-    if (!with_caches_ || !type.starts_with("transformers.")) return Json::array();
-    const Json keys = context_of(spec);  // of a ModelOutput
-    const bool are_fields =
-        keys.is_array() && keys.size() == spec.at("children_spec").size() &&
-        std::all_of(keys.begin(), keys.end(), [](const Json& key) { return key.is_string(); });
-    return are_fields ? keys : Json::array();
+    if (names_ == Names::dicts || type.starts_with("builtins.")) return Json::array();
+    // The fields of a class: of a ModelOutput, or [fields, fields that are None] of a dataclass
+    // that torch.export.register_dataclass knows.
+    const Json context = context_of(spec);
+    const size_t count = spec.at("children_spec").size();
+    if (are_fields(context, count)) return context;
+    const bool is_dataclass = context.is_array() && context.size() == 2;
+    return is_dataclass && are_fields(context[0], count) ? context[0] : Json::array();
+  }
+  static bool are_fields(const Json& keys, size_t count) {
+    return keys.is_array() && keys.size() == count && count > 0 &&
+           std::all_of(keys.begin(), keys.end(), [](const Json& key) { return key.is_string(); });
   }
   std::vector<Leaf>& leaves_;
-  const bool with_caches_;
+  const Names names_;
 };
 
 std::vector<std::string> suffixes_of(const std::vector<Leaf>& leaves) {
@@ -238,8 +221,7 @@ std::vector<std::string> suffixes_of(const std::vector<Leaf>& leaves) {
   return suffixes;
 }
 
-// Reads the names of inputs and outputs. Without caches, only tensors in dicts have names.
-Leaves read_leaves(const Json& graph_module, bool with_caches) {
+Leaves read_leaves(const Json& graph_module, Names names) {
   Leaves leaves;
   for (const Json& call : graph_module.value("module_call_graph", Json::array())) {
     if (call.value("fqn", "-") != "" || !call.contains("signature")) continue;
@@ -250,7 +232,7 @@ Leaves read_leaves(const Json& graph_module, bool with_caches) {
       if (!signature.contains(key)) continue;
       const Json spec = Json::parse(signature.at(key).get<std::string>());
       if (!spec.is_array() || spec.size() != 2) continue;
-      LeafReader(*side, with_caches).read(spec[1], "", "");
+      LeafReader(*side, names).read(spec[1], "", {});
     }
   }
   for (Leaf& leaf : leaves.inputs) leaf.name.clear();  // the program's own
@@ -260,13 +242,17 @@ Leaves read_leaves(const Json& graph_module, bool with_caches) {
 }  // namespace
 
 Leaves leaves_of(const Json& graph_module, bool with_caches) {
-  if (!with_caches) return read_leaves(graph_module, false);
-  Leaves leaves = read_leaves(graph_module, true);
+  if (!with_caches) return read_leaves(graph_module, Names::dicts);
+  Leaves leaves = read_leaves(graph_module, Names::caches);
   const std::vector<std::string> before = suffixes_of(leaves.inputs),
                                  after = suffixes_of(leaves.outputs);
   leaves.has_cache = !before.empty() && before == after &&
                      std::adjacent_find(before.begin(), before.end()) == before.end();
-  if (!leaves.has_cache) return read_leaves(graph_module, false);
+  if (!leaves.has_cache) {
+    leaves = read_leaves(graph_module, Names::fields);
+    leaves.has_cache = name_carried(graph_module, leaves);
+  }
+  if (!leaves.has_cache) return read_leaves(graph_module, Names::dicts);
   for (Leaf& leaf : leaves.outputs)
     if (!leaf.suffix.empty()) leaf.name = "present" + leaf.suffix;
   return leaves;

@@ -13,8 +13,8 @@
 namespace hg::convert {
 namespace {
 
-struct Object;
-using Ref = std::shared_ptr<Object>;
+struct Pickled;
+using Ref = std::shared_ptr<Pickled>;
 
 struct Global {
   std::string name;  // "torch._utils._rebuild_tensor_v2"
@@ -32,7 +32,7 @@ struct Mapping {
 struct Mark {};
 struct Nothing {};
 
-struct Object {
+struct Pickled {
   std::variant<Nothing, bool, int64_t, double, std::string, Global, Storage, Sequence, Mapping,
                PickledTensor, Mark>
       value;
@@ -101,7 +101,7 @@ class Reader {
 
   template <class T>
   void push(T value) {
-    auto object = std::make_shared<Object>();
+    auto object = std::make_shared<Pickled>();
     object->value = std::move(value);
     all_.push_back(object);
     stack_.push_back(std::move(object));
