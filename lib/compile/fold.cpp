@@ -27,16 +27,7 @@ class Folder {
     find_roots();
     if (roots_.empty()) return {};
 
-    Graph constants(graph_);
-    GraphBody& body = GraphAccess::body(constants);
-    body.outputs.clear();
-    body.assignments.clear();
-    body.guards.clear();
-    for (const ValueId id : roots_) constants.output("", constants.value(id));
-    remove_dead_nodes(constants, false);
-    body.inputs.clear();
-    HG_TRY_ASSIGN(std::vector<TensorData> results,
-                  context_.evaluate(std::move(constants), context_));
+    HG_TRY_ASSIGN(std::vector<TensorData> results, context_.evaluate(graph_of_roots(), context_));
     std::vector<Value> replacement(graph_.value_count());
     for (size_t i = 0; i < roots_.size(); ++i)
       replacement[roots_[i]] =
@@ -112,6 +103,44 @@ class Folder {
       if (node.op->def.view != nullptr || node.outputs.size() != 1) continue;
       if (wanted[node.outputs[0]]) roots_.push_back(node.outputs[0]);
     }
+  }
+
+  // Only the nodes that the roots need: a copy of the model's graph would take longer than most
+  // constants.
+  Graph graph_of_roots() const {
+    std::vector<bool> needed(foldable_.size(), false);
+    for (const ValueId id : roots_) needed[id] = true;
+    const std::vector<Node>& nodes = graph_.nodes();
+    std::vector<const Node*> used;  // in reverse order
+    for (size_t i = nodes.size(); i-- > 0;) {
+      const auto& out = nodes[i].outputs;
+      if (std::none_of(out.begin(), out.end(), [&](ValueId id) { return needed[id]; })) continue;
+      used.push_back(&nodes[i]);
+      for (const ValueId id : nodes[i].inputs)
+        if (id != kNoValue) needed[id] = true;
+    }
+    Graph made(graph_.registry());
+    std::vector<ValueId> now(foldable_.size(), kNoValue);
+    const auto add = [&](ValueId id) {
+      if (id == kNoValue || now[id] != kNoValue) return;
+      const ValueInfo& value = graph_.value_info(id);
+      now[id] =
+          value.state < 0
+              ? GraphAccess::add_value(made, value.type, value.name)
+              : made.constant(graph_.states()[static_cast<size_t>(value.state)].data, value.name)
+                    .id();
+    };
+    for (auto node = used.rbegin(); node != used.rend(); ++node) {
+      Node copy = **node;
+      for (auto* ids : {&copy.inputs, &copy.outputs})
+        for (ValueId& id : *ids) {
+          add(id);
+          if (id != kNoValue) id = now[id];
+        }
+      GraphAccess::push_node(made, std::move(copy));
+    }
+    for (const ValueId id : roots_) made.output("", made.value(now[id]));
+    return made;
   }
 
   Graph& graph_;
