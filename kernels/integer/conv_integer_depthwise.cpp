@@ -125,9 +125,11 @@ void run(const RunContext& c) noexcept {
   const bool by_channel = c.has(5) && c.in(5).rank() == 1;
   char* const y = c.out(0).as<char>();
   const int64_t y_size = size_of(c.out(0).dtype), each = s.group_o();
+  const bool rounded = y_size == 1 && g.table->depthwise_rounded != nullptr;
   for_tiles(c, s.n * s.groups * g.bands, g.lanes, g.slot_bytes, [&](int64_t task, float* slot) {
     auto* const copy = reinterpret_cast<int16_t*>(slot);
     auto* const sums = reinterpret_cast<int32_t*>(reinterpret_cast<char*>(slot) + g.sums_at);
+    auto* const bytes = reinterpret_cast<uint8_t*>(sums);
     const int64_t band = task % g.bands, channel = task / g.bands;
     const int64_t first = band * g.rows, rows = std::min(g.rows, s.out[1] - first);
     widen_rows(g, x + channel * s.in_size(), is_signed, zero, first * s.stride[1], g.in_rows(rows),
@@ -135,7 +137,15 @@ void run(const RunContext& c) noexcept {
     const int64_t image = channel / s.groups, group = channel % s.groups;
     for (int64_t o = group * each; o < (group + 1) * each; ++o) {
       const auto* const weights = reinterpret_cast<const int32_t*>(packed + o * g.pairs() * 2);
+      IntegerFinish f = finish;
+      if (bias) f.add = bias[o];
+      if (by_channel) f.scale += o;
+      char* const to = y + ((image * s.o + o) * s.out[1] + first) * s.out[2] * y_size;
       const auto row_of = [&](int64_t i, int64_t count) {
+        if (rounded)
+          return g.table->depthwise_rounded(static_cast<int>(g.pairs()), g.offset.data(), weights,
+                                            copy + i * s.stride[1] * g.pitch, s.stride[2], count, f,
+                                            bytes + i * g.pitch);
         g.table->depthwise(static_cast<int>(g.pairs()), g.offset.data(), weights,
                            copy + i * s.stride[1] * g.pitch, s.stride[2], count,
                            sums + i * g.pitch);
@@ -144,11 +154,12 @@ void run(const RunContext& c) noexcept {
         row_of(0, (rows - 1) * g.pitch + s.out[2]);
       else
         for (int64_t i = 0; i < rows; ++i) row_of(i, s.out[2]);
-      IntegerFinish f = finish;
-      if (bias) f.add = bias[o];
-      if (by_channel) f.scale += o;
-      g.table->finish(rows, s.out[2], sums, g.pitch, f,
-                      y + ((image * s.o + o) * s.out[1] + first) * s.out[2] * y_size, s.out[2]);
+      if (!rounded) {
+        g.table->finish(rows, s.out[2], sums, g.pitch, f, to, s.out[2]);
+        continue;
+      }
+      for (int64_t i = 0; i < rows; ++i)
+        copy_line(reinterpret_cast<uint8_t*>(to) + i * s.out[2], bytes + i * g.pitch, s.out[2]);
     }
   });
 }

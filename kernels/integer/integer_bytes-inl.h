@@ -46,11 +46,22 @@ struct AsBytes {
   // Stores two vectors of results. Conversion turns what is too small, and NaN, into the smallest
   // integer, and packing saturates.
   HWY_INLINE void store(hn::Vec<DF> x, hn::Vec<DF> y, uint8_t* to) const {
-    const auto whole = [&](hn::Vec<DF> v)
-                           HWY_ATTR { return _mm256_cvtps_epi32(_mm256_min_ps(high.raw, v.raw)); };
-    const __m256i half = _mm256_add_epi16(_mm256_packs_epi32(whole(x), whole(y)), from_lowest);
+    store_packed(_mm256_packs_epi32(whole(x), whole(y)), _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5),
+                 to);
+  }
+  // The results of x and y alternate.
+  HWY_INLINE void store_interleaved(hn::Vec<DF> x, hn::Vec<DF> y, uint8_t* to) const {
+    const __m256i a = whole(x), b = whole(y);
+    store_packed(_mm256_packs_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)),
+                 _mm256_setr_epi32(0, 1, 4, 5, 0, 1, 4, 5), to);
+  }
+  HWY_INLINE __m256i whole(hn::Vec<DF> v) const {
+    return _mm256_cvtps_epi32(_mm256_min_ps(high.raw, v.raw));
+  }
+  // order: of the results in fours.
+  HWY_INLINE void store_packed(__m256i half, __m256i order, uint8_t* to) const {
+    half = _mm256_add_epi16(half, from_lowest);
     const __m256i bytes = _mm256_packus_epi16(half, half);
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5);
     const __m128i ordered = _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(bytes, order));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_xor_si128(ordered, flip));
   }

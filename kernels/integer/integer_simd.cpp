@@ -128,11 +128,10 @@ void sums(int rows, int64_t columns, int64_t pairs, const int16_t* a, const int8
 // With a step of 2, a vector of pairs gives a vector of results. With a step of 1 it gives every
 // other result, and the vector that starts one element later gives the ones between.
 template <int kVectors>
-HWY_INLINE void depthwise_block(int taps, const int64_t* offset, const int32_t* weights,
-                                const int16_t* x, bool dense, int32_t* to) {
+HWY_INLINE void depthwise_sums(int taps, const int64_t* offset, const int32_t* weights,
+                               const int16_t* x, bool dense, Sum (&sum)[kVectors]) {
   const D16 d;
   const int64_t behind = dense ? 1 : 2 * kLanes, next = dense ? 2 * kLanes : 4 * kLanes;
-  Sum sum[kVectors];
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) sum[v].clear();
   for (int t = 0; t < taps; ++t) {
@@ -144,6 +143,13 @@ HWY_INLINE void depthwise_block(int taps, const int64_t* offset, const int32_t* 
       sum[v + 1].add(w, hn::LoadU(d, from + v / 2 * next + behind));
     }
   }
+}
+
+template <int kVectors>
+HWY_INLINE void depthwise_block(int taps, const int64_t* offset, const int32_t* weights,
+                                const int16_t* x, bool dense, int32_t* to) {
+  Sum sum[kVectors];
+  depthwise_sums(taps, offset, weights, x, dense, sum);
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; v += 2, to += kNr) {
     if (dense) {
@@ -162,6 +168,37 @@ void depthwise(int taps, const int64_t* offset, const int32_t* weights, const in
     depthwise_block<4>(taps, offset, weights, x, dense, sums);
   if (count > 0) depthwise_block<2>(taps, offset, weights, x, dense, sums);
 }
+
+#if HWY_TARGET == HWY_AVX2 && !defined(HG_SMALL)
+
+template <int kVectors>
+HWY_INLINE void rounded_block(int taps, const int64_t* offset, const int32_t* weights,
+                              const int16_t* x, bool dense, const AsBytes& as_bytes, V32 add,
+                              hn::Vec<DF> scale, uint8_t* to) {
+  Sum sum[kVectors];
+  depthwise_sums(taps, offset, weights, x, dense, sum);
+  const auto scaled = [&](const Sum& each) HWY_ATTR {
+    return hn::Mul(hn::ConvertTo(DF(), hn::Add(each.whole(), add)), scale);
+  };
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; v += 2, to += kNr) {
+    const auto even = scaled(sum[v]), odd = scaled(sum[v + 1]);
+    dense ? as_bytes.store_interleaved(even, odd, to) : as_bytes.store(even, odd, to);
+  }
+}
+
+void depthwise_rounded(int taps, const int64_t* offset, const int32_t* weights, const int16_t* x,
+                       int64_t step, int64_t count, const IntegerFinish& f, uint8_t* y) {
+  const bool dense = step == 1;
+  const AsBytes as_bytes(f);
+  const V32 add = hn::Set(D32(), f.add);
+  const auto scale = hn::Set(DF(), *f.scale);
+  for (; count > kNr; count -= 2 * kNr, x += 2 * kNr * step, y += 2 * kNr)
+    rounded_block<4>(taps, offset, weights, x, dense, as_bytes, add, scale, y);
+  if (count > 0) rounded_block<2>(taps, offset, weights, x, dense, as_bytes, add, scale, y);
+}
+
+#endif
 
 // For a whole number of vectors of kNr bytes, or of 16 bytes.
 HWY_INLINE void interleave_whole(const uint8_t* even, const uint8_t* odd, uint8_t flip,
@@ -442,6 +479,9 @@ constexpr IntegerTable table() {
 #endif
   t.widen = widen;
   t.depthwise = depthwise;
+#if HWY_TARGET == HWY_AVX2 && !defined(HG_SMALL)
+  t.depthwise_rounded = depthwise_rounded;
+#endif
 #if HWY_TARGET == HWY_AVX3
   if (kDot) t.depthwise_bytes = depthwise_bytes;
   if (kDot) t.copy_lines = copy_lines;

@@ -151,6 +151,11 @@ struct IntegerTable {
   // for a step of 1 or 2. Reads x and writes sums up to kDepthwiseSlack elements beyond.
   void (*depthwise)(int taps, const int64_t* offset, const int32_t* weights, const int16_t* x,
                     int64_t step, int64_t count, int32_t* sums) = nullptr;
+  // The same, from sums to bytes, with the `add`, the first `scale`, `to` and `zero` of f. Null
+  // without AVX2.
+  void (*depthwise_rounded)(int taps, const int64_t* offset, const int32_t* weights,
+                            const int16_t* x, int64_t step, int64_t count, const IntegerFinish& f,
+                            uint8_t* y) = nullptr;
   // With the `add`, the first `scale`, `to` and `zero` of f. Null without AVX-512 VNNI, as is
   // copy_lines.
   void (*depthwise_bytes)(const DepthwiseBytes& p, const IntegerFinish& f) = nullptr;
