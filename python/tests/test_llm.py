@@ -357,6 +357,28 @@ def test_models_of_several_ids_per_position_are_rejected(tmp_path):
         hg.llm.convert(model, tmp_path / "x.hgm")
 
 
+def test_tokens_that_generate_keeps_beside_the_text_are_rejected(tmp_path):
+    torch.manual_seed(0)
+    model = transformers.XLNetLMHeadModel(transformers.XLNetConfig(vocab_size=WORDS, d_model=32, n_layer=2, n_head=4, d_inner=48)).eval()
+    spread_weights(model)
+    with pytest.raises(hg.UnsupportedError, match="^xlnet: its generate\\(\\) keeps what forward made of tokens that are no part of the text"):
+        hg.llm.convert(model, tmp_path / "xlnet.hgm")
+
+
+def test_a_mask_that_fits_one_prompt_alone(tmp_path):
+    """Steps of GIT widen the mask by an image's tokens, which hides others if the prompt has padding and no image."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    vision = {**sizes, "image_size": 16, "patch_size": 8}
+    model = transformers.GitForCausalLM(transformers.GitConfig(**sizes, vision_config=vision, vocab_size=WORDS, max_position_embeddings=128)).eval()
+    spread_weights(model)
+    made = hg.llm.convert(model, tmp_path / "git.hgm", text_only=True)
+    assert any("one prompt at a time" in each for each in made.report.warnings)
+    for length in (1, 7, 40):
+        prompt = torch.randint(6, WORDS, (length,)).tolist()
+        assert hg.Generator(made).generate(prompt, max_tokens=24, stop_ids=[]).ids == greedy(model, [prompt], 24)[0]
+
+
 def test_short_contexts_are_checked(tmp_path):
     assert hg.llm.convert(small(), tmp_path / "short.hgm", max_context=2).report.logits_error > 0
 

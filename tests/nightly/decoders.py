@@ -115,7 +115,7 @@ CASES = {
     "cohere2_vision:text": {}, "aria:text": {}, "qwen3_5:text": {}, "kimi_k25:text": {"text_config": MLA}, "janus:text": {},
     "deepseek_vl:text": {}, "llava_onevision:text": {},
     "cohere_asr": {"decoder_start_token_id": 3, "encoder_config": {"subsampling_conv_channels": 8}},
-    "encoder-decoder": {}, "vision-encoder-decoder": {},
+    "encoder-decoder": {}, "vision-encoder-decoder": {}, "git:text": {}, "gemma4_unified_assistant": {},
     "longcat_flash": {"num_layers": 2, "zero_expert_num": 2, "expert_ffn_hidden_size": 24, "head_dim": 4, "num_key_value_heads": 4},
     "dbrx": {"attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2, "clip_qkv": 8.0}, "ffn_config": {"ffn_hidden_size": 48, "moe_num_experts": 4, "moe_top_k": 2}},
     "dory": {"num_hidden_layers": 4, "layer_types": ["sliding_attention", "full_attention"] * 2, "n_input_layers": 1, "n_output_layers": 1},

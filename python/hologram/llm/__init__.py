@@ -21,11 +21,11 @@ from .._low_bits import widened
 from .._model import Library, load, path_of, refuse_overwriting
 from .._quantize import quantize
 from ._check import compare_decoder, expected_of, expected_of_encoder, expected_of_images
-from ._decoder import decoder_of, fault_of
+from ._decoder import ONE_ROW, WITHOUT_PAST, decoder_of, fault_of
 from ._dynamic_positions import without_memory
 from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder, reads_sounds
 from ._images import image_decoder_of, images_of, reads_images
-from ._parts import captioner_of, part_with_text
+from ._parts import captioner_of, part_with_text, prepared_of
 from ._program import export, trace
 from ._quantized_folder import class_of, load_quantized, refuse_missing, settings_of
 
@@ -56,12 +56,17 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
     if isinstance(folder_or_model, (str, os.PathLike)) and os.path.isdir(folder_or_model):
         refuse_overwriting(path, [file.path for file in os.scandir(folder_or_model) if not file.name.endswith(".hgm")])
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path)), prefix=".hologram-") as work:
-        captured = _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_only, check, work)
-        _release_memory()  # of a folder's module
-        try:
-            models, report = _converted(torch, captured, check, work)
-        except HologramError as error:
-            raise _named(error, captured.kind)
+        wrong = None
+        for form in "", ONE_ROW, WITHOUT_PAST:
+            captured = _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_only, check, work, form, wrong)
+            _release_memory()  # of a folder's module
+            try:
+                models, report = _converted(torch, captured, check, work)
+                break
+            except HologramError as error:
+                wrong = wrong or _named(error, captured.kind)
+                if not isinstance(error, MismatchError) or not captured.has_simpler_forms or form == WITHOUT_PAST:
+                    raise wrong from None
         model = _one_file(models, report)
         if bits is not None:
             model = _one_file({name: quantize(each, bits=bits, group=group) for name, each in models.items()}, report)
@@ -229,9 +234,10 @@ class _Captured(NamedTuple):
     files: dict
     warnings: list
     expected: list
+    has_simpler_forms: bool
 
 
-def _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_only, check, work):
+def _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_only, check, work, form, wrong):
     folder = path_of(folder_or_model) if isinstance(folder_or_model, (str, os.PathLike)) else None
     if folder is not None and tokenizer is not None:
         raise TypeError("a folder has its own tokenizer; pass tokenizer with a model in memory")
@@ -245,7 +251,8 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_
     try:
         module.eval()
         with without_memory(module):
-            programs, expect = _programs_of(torch, _read_part(torch, module, text_only), max_context, limit, text_only, warnings, work)
+            part = _read_part(torch, module, text_only)
+            programs, expect, has_simpler_forms = _programs_of(torch, part, max_context, limit, text_only, warnings, work, form, wrong)
             expected = []
             if check:
                 with widened(torch, module):
@@ -256,7 +263,7 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_
         raise UnsupportedError(f"{module.config.model_type}: the module fails with {one_line(error)}") from error
     finally:
         module.train(was_training)
-    return _Captured(module.config.model_type, {name: each.words for name, each in programs.items()}, files, warnings, expected)
+    return _Captured(module.config.model_type, {name: each.words for name, each in programs.items()}, files, warnings, expected, has_simpler_forms)
 
 
 def _named(error, kind):
@@ -270,12 +277,12 @@ def _read_part(torch, module, text_only):
     """The module, or the part of it that the file holds."""
     part = part_with_text(torch, module)
     if part is None or not (text_only or type(module).forward is torch.nn.Module.forward):
-        return captioner_of(torch, module) or module
+        return captioner_of(torch, module) or prepared_of(torch, module) or module
     return part
 
 
-def _programs_of(torch, module, max_context, limit, text_only, warnings, work):
-    """(programs by the names of their entries, a function that makes the expected results)."""
+def _programs_of(torch, module, max_context, limit, text_only, warnings, work, form, wrong):
+    """(programs by the names of their entries, a function that makes the expected results, whether the decoder has simpler forms)."""
     if is_encoder_decoder(module):
         encoder, decoder = encoder_decoder_of(torch, module)
         _warn_without_past(decoder, warnings)
@@ -290,16 +297,17 @@ def _programs_of(torch, module, max_context, limit, text_only, warnings, work):
             raise UnsupportedError(f"{error}; with text_only=True or --text-only, the file reads only text") from error
         expect = partial(expected_of_images, torch, module, images, limit)
     else:
-        decoder = decoder_of(torch, module, limit)
+        decoder = decoder_of(torch, module, limit, form=form, why=str(wrong))
         programs = {"model": _exported(torch, decoder, max_context, work, "model")}
         _warn_without_past(decoder, warnings)
         if reads_sounds(module) and not text_only:
             warnings.append("the file reads only text, not sounds")
         if decoder.one_row:
             warnings.append("the model takes one prompt at a time, since several together differ from each alone")
-        return programs, partial(expected_of, torch, module, decoder, programs["model"].pairs, limit)
+        has_simpler_forms = bool(decoder.pasts) and not decoder.steps
+        return programs, partial(expected_of, torch, module, decoder, programs["model"].pairs, limit), has_simpler_forms
     programs = {"encode": _exported(torch, encoder, None, work, "encode"), "decode": _exported(torch, decoder, max_context, work, "decode")}
-    return programs, expect
+    return programs, expect, False
 
 
 def _warn_without_past(decoder, warnings):

@@ -202,6 +202,8 @@ def _doubt(torch, module, ids, logits, source):
             whole = module(**given, **without_cache(module), return_dict=True).logits
     except Exception:  # a module may fail in any way
         return ""
+    if whole.shape[1] != ids.shape[1]:  # the module returns only the last logits
+        return ""
     begin = ids.shape[1] - len(logits)
     for step, each in enumerate(logits):
         other = whole[:, begin + step - 1].float().numpy()

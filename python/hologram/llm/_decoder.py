@@ -43,8 +43,12 @@ def part_of(torch, model, inputs, forward):
     return part
 
 
-def decoder_of(torch, model, limit=None, read=None):
+ONE_ROW, WITHOUT_PAST = "one row", "without past"  # simpler forms of decoders, for modules whose other forms differ from generate()
+
+
+def decoder_of(torch, model, limit=None, read=None, form="", why=""):
     """The module of a decoder. ``limit``: its positions, or None. ``read`` maps its inputs to arguments of forward that replace the ids.
+    ``form``: empty, or a simpler form; ``why`` the module needs it.
 
     Its attributes: ``placed``: forward takes positions from 0 on; ``is_masked``; ``steps``: it reads one token at a time; ``one_row``: it
     takes one prompt at a time; ``pasts``; ``without_past``: why it has none."""
@@ -53,6 +57,8 @@ def decoder_of(torch, model, limit=None, read=None):
     found, reason = find_pasts(torch, model, accepted)
     if found is not None and not is_masked and not found.has_states:
         found, reason = None, "its forward takes no attention_mask"
+    if form == WITHOUT_PAST and found is not None:
+        found, reason = None, why
     last = _last_before_reset(model)
     if found is not None and last is not None and (limit is None or limit > last):
         found, reason = None, f"its cache begins anew after {last} tokens, which max_context={last} or --max-context {last} avoids"
@@ -74,7 +80,7 @@ def decoder_of(torch, model, limit=None, read=None):
             return made
         found, reason = None, f"it keeps states, and {reason}"
     counts = "position_ids" in accepted and not placed  # padding too
-    made = _decoder(torch, model, placed, is_masked, found, 1 if counts else BATCH, read)
+    made = _decoder(torch, model, placed, is_masked, found, 1 if counts or form == ONE_ROW or getattr(model, "one_row", False) else BATCH, read)
     made.without_past = "" if made.pasts else reason
     return made
 

@@ -8,6 +8,8 @@ import copy
 import inspect
 from unittest import mock
 
+from .._errors import UnsupportedError
+
 
 def part_with_text(torch, module):
     """The part that generates the text of a whole, or None."""
@@ -40,3 +42,43 @@ def captioner_of(torch, module):
     with mock.patch.object(VisionEncoderDecoderModel, "post_init", lambda self: None):  # which may initialize weights
         made = VisionEncoderDecoderModel(config=config, encoder=encoder, decoder=decoder)
     return made.eval()
+
+
+def prepared_of(torch, module):
+    """A model over the same weights that reads ids alone, for a module whose generate() passes more than the ids to forward, such as a
+    masked token at the end. Or None."""
+    from transformers import GenerationConfig, GenerationMixin
+    from transformers.modeling_outputs import CausalLMOutput
+
+    kind = type(module)
+    is_decoder = isinstance(module, GenerationMixin) and not getattr(module.config, "is_encoder_decoder", False)
+    if not is_decoder or kind.prepare_inputs_for_generation is GenerationMixin.prepare_inputs_for_generation:
+        return None
+
+    class Prepared(kind):
+        one_row = True  # it reads padding, too
+
+        def forward(self, input_ids, return_dict=True):
+            given = kind.prepare_inputs_for_generation(self, input_ids, is_first_iteration=True)
+            return CausalLMOutput(logits=kind.forward(self, **given, return_dict=True).logits[:, -1:])
+
+        def prepare_inputs_for_generation(self, input_ids, attention_mask=None, **unused):
+            return {"input_ids": input_ids}
+
+    words = int(module.get_input_embeddings().num_embeddings)
+    ids = (torch.arange(6).view(1, 6) * 7 + 3) % words
+    made = copy.copy(module)
+    made.__class__ = Prepared
+    try:
+        with torch.no_grad():
+            given = kind.prepare_inputs_for_generation(module, ids, is_first_iteration=True)
+            if given["input_ids"].shape[1] == ids.shape[1]:
+                return None
+            config = GenerationConfig(do_sample=False, max_new_tokens=8, eos_token_id=None, pad_token_id=0)
+            own, prepared = (GenerationMixin.generate(each, ids, generation_config=config).tolist() for each in (module, made))
+    except Exception:  # the module may need other inputs, which later stages name
+        return None
+    if own != prepared:
+        raise UnsupportedError("its generate() keeps what forward made of tokens that are no part of the text, so that its tokens differ from those of a "
+                               "run on all tokens")  # fmt: skip
+    return made
