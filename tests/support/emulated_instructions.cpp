@@ -219,18 +219,22 @@ bool has_vbmi() {
 
 }  // namespace
 
-void emulate_instructions() {
-  const bool lacks_vnni = supports(Isa::avx2) && !supports(Isa::avx2_vnni);
-  const bool lacks_tiles = supports(Isa::avx512_bf16) && has_vbmi() && !supports(Isa::avx512_amx);
-  if (!lacks_vnni && !lacks_tiles) return;
-  unsigned size, c, d;
-  __cpuid_count(13, 2, size, high_halves, c, d);
-  struct sigaction action = {};
-  action.sa_sigaction = on_illegal_instruction;
-  action.sa_flags = SA_SIGINFO;
-  sigaction(SIGILL, &action, nullptr);
-  if (lacks_vnni) emulate_isa(Isa::avx2_vnni);
-  if (lacks_tiles) emulate_isa(Isa::avx512_amx);
+bool emulate_instructions() {
+  static const bool emulates = [] {
+    const bool lacks_vnni = supports(Isa::avx2) && !supports(Isa::avx2_vnni);
+    const bool lacks_tiles = supports(Isa::avx512_bf16) && has_vbmi() && !supports(Isa::avx512_amx);
+    if (!lacks_vnni && !lacks_tiles) return false;
+    unsigned size, c, d;
+    __cpuid_count(13, 2, size, high_halves, c, d);
+    struct sigaction action = {};
+    action.sa_sigaction = on_illegal_instruction;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGILL, &action, nullptr);
+    if (lacks_vnni) emulate_isa(Isa::avx2_vnni);
+    if (lacks_tiles) emulate_isa(Isa::avx512_amx);
+    return true;
+  }();
+  return emulates;
 }
 
 }  // namespace hg::test
@@ -239,7 +243,7 @@ void emulate_instructions() {
 
 namespace hg::test {
 
-void emulate_instructions() {}
+bool emulate_instructions() { return false; }
 
 }  // namespace hg::test
 

@@ -6,7 +6,8 @@ namespace hg::test {
 
 // Makes supports() true on x86-64 (Linux only), for the rest of the program: for Isa::avx2_vnni
 // where there is AVX2, and for Isa::avx512_amx where there are the other instructions that its
-// kernels use. An emulated instruction takes a few microseconds.
-void emulate_instructions();
+// kernels use. An emulated instruction takes a few microseconds: where this returns true, random
+// tests run fewer cases, unless HG_CASES asks for more.
+bool emulate_instructions();
 
 }  // namespace hg::test
