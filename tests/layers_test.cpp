@@ -71,7 +71,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
      {"converter/core", "converter/rows", "converter/interpret", "converter/load"}},
     {"converter/load/exported",
      {"converter/core", "converter/rows", "converter/aten", "converter/interpret", "converter/load",
-      "lib/quantize"}},
+      "lib/graph", "lib/quantize"}},
     {"converter/load/onnx", {"converter/core", "converter/onnx", "converter/load", "lib/graph"}},
     {"converter/load/gguf", {"converter/core", "lib/graph", "lib/platform", "lib/quantize"}},
     {"converter/check",

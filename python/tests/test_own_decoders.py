@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Language models that are modules of one's own: hg.convert names their caches as a Generator expects, whatever the form of the cache."""
+"""Custom language models: hg.convert names their caches as a Generator expects, whatever the form of the cache."""
 
 import collections
 import dataclasses

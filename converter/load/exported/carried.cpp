@@ -215,7 +215,6 @@ class Carried {
       return std::any_of(pairs_.begin(), pairs_.end(),
                          [&](const Pair& pair) { return pair.*end == index; });
     };
-    const size_t count = pairs_.size();
     std::vector<Pair> states;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const Path& path = leaves_.inputs[i].path;
@@ -228,7 +227,7 @@ class Carried {
             growth(inputs_[i]->type, outputs_[o]->type) == kState)
           states.push_back({i, o, kState});
     }
-    if (count > 0) pairs_.insert(pairs_.end(), states.begin(), states.end());
+    pairs_.insert(pairs_.end(), states.begin(), states.end());
   }
 
   bool set_suffixes() {
@@ -241,7 +240,7 @@ class Carried {
     std::set<std::string> all;
     for (size_t k = 0; k < pairs_.size(); ++k) {
       if (are_keys) paths[k][1] = paths[k][1] == "0" ? "key" : "value";
-      const std::string suffix = suffix_of(paths[k]);
+      const std::string suffix = path_suffix(paths[k]);
       if (!all.insert(suffix).second) return false;
       Leaf &in = leaves_.inputs[pairs_[k].input], &out = leaves_.outputs[pairs_[k].output];
       in.suffix = out.suffix = suffix;
@@ -259,7 +258,7 @@ class Carried {
 
 }  // namespace
 
-std::string suffix_of(std::vector<std::string> path) {
+std::string path_suffix(std::vector<std::string> path) {
   for (std::string& part : path) {
     if (part == "keys" || part == "key_cache") part = "key";
     if (part == "values" || part == "value_cache") part = "value";

@@ -41,7 +41,7 @@ class CacheObject {
       const size_t index = value.at("i").get<size_t>();
       if (index >= leaves_.size()) return;
       Leaf& leaf = leaves_[index];
-      leaf.suffix = suffix_of(path);
+      leaf.suffix = path_suffix(path);
       const std::string& last = path.back();
       const bool is_key = last == "keys" || last == "values";
       leaf.is_past = is_key && within.starts_with("Dynamic");
@@ -107,8 +107,8 @@ bool read_cache(const Json& spec, std::vector<Leaf>& leaves) {
       if (!keys[k].is_string()) return false;
       for (size_t layer = 0; layer < children[k].at("children_spec").size(); ++layer) {
         if (!is_leaf(children[k].at("children_spec")[layer])) return false;
-        found[at].suffix =
-            suffix_of({"layers", str_cat(static_cast<int64_t>(layer)), keys[k].get<std::string>()});
+        found[at].suffix = path_suffix(
+            {"layers", str_cat(static_cast<int64_t>(layer)), keys[k].get<std::string>()});
         if (layer < windows.size() && windows[layer].is_number())
           found[at].trouble = " has a window that follows a count in Python";
         found[at++].is_past = true;

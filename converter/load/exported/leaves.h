@@ -36,7 +36,7 @@ Leaves leaves_of(const nlohmann::json& graph_module, bool with_caches = true);
 bool name_carried(const nlohmann::json& graph_module, Leaves& leaves);
 
 // Returns the suffix of a tensor with this place in a cache: ".0.key" for {"layers", "0", "keys"}.
-std::string suffix_of(std::vector<std::string> path);
+std::string path_suffix(std::vector<std::string> path);
 
 // Gives equal sizes the same symbols, so that the length of a cache follows from the mask: sizes
 // of one layer's keys and values, the batch, and sizes that guards state to be equal. `cache` has

@@ -56,7 +56,7 @@ def prepared_of(torch, module):
         return None
 
     class Prepared(kind):
-        one_row = True  # it reads padding, too
+        one_row = True  # it also reads padding
 
         def forward(self, input_ids, return_dict=True):
             given = kind.prepare_inputs_for_generation(self, input_ids, is_first_iteration=True)
