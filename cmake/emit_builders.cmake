@@ -530,7 +530,9 @@ endforeach()
 # Headers of tables that are gone.
 file(GLOB before ${OUT}/include/hg/ops/*.h)
 list(REMOVE_ITEM before ${headers})
-file(REMOVE ${before})
+if(before)  # CMake 3.25 and older refuse to remove nothing
+  file(REMOVE ${before})
+endif()
 file(GLOB files RELATIVE ${SOURCE}/lib/include/hg/ops ${SOURCE}/lib/include/hg/ops/*.h)
 list(TRANSFORM files REPLACE "\\.h$" "")
 list(APPEND includes ${files})
