@@ -12,6 +12,9 @@ from conftest import pointwise
 import hologram as hg
 from hologram import _core
 
+# Older versions import neither bools nor read-only arrays.
+EXCHANGES_ALL = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+
 
 def test_inputs_are_borrowed():
     # The library reads the array at its own address.
@@ -142,6 +145,8 @@ def test_dlpack():
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"])
 @pytest.mark.parametrize("shape", [(), (1,), (0, 3), (2, 3, 4)])
 def test_arrays_export_dlpack(dtype, shape, rng):
+    if dtype == "bool" and not EXCHANGES_ALL:
+        pytest.skip("this numpy imports no bools")
     given = np.asarray(rng.standard_normal(shape) * 3).astype(dtype)
     for view in (given, given.T, given[..., ::2] if shape else given):
         array = hg.from_numpy(view)
@@ -166,7 +171,8 @@ def test_dlpack_outlives_its_array():
     np.testing.assert_array_equal(kept, np.arange(100000.0))
     fixed = np.arange(4.0)
     fixed.setflags(write=False)
-    assert not np.from_dlpack(hg.from_numpy(fixed)).flags.writeable
+    if EXCHANGES_ALL:
+        assert not np.from_dlpack(hg.from_numpy(fixed)).flags.writeable
     with pytest.raises(BufferError, match="CPU alone"):
         hg.from_numpy(fixed).__dlpack__(dl_device=(2, 0))
     array = hg.from_numpy(np.arange(3.0))

@@ -85,7 +85,7 @@ def test_one_trainer(rng):
             many.step(x, y)
             if i % 8 == k:
                 many.evaluate(x, y)
-                many.model(), many.memory(), many.state_dict() if "torch" in sys.modules else None
+                many.model(), many.memory(), many.state_dict() if sys.modules.get("torch") else None
             assert many.lr == pytest.approx(0.01) and len(many.parameters()) == 4
 
     together(4, work)
