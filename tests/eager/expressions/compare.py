@@ -5,7 +5,7 @@ Usage: compare.py --driver FILE [--count N] [--seed S]
 
 Each case is an expression tree with its own seed, printed as a kernel's text and evaluated by torch on the same arguments: tensors
 of all dtypes, broadcast and strided, and Python numbers. Every op must agree to some units in the last place of its dtype and the
-conditioning of the case, which torch itself shows with arguments one unit apart. Exits with 77 without torch.
+conditioning of the case, which torch itself shows with arguments one unit apart. Exits with 77 without torch 2.4 or newer.
 """
 import argparse
 import math
@@ -15,8 +15,9 @@ import sys
 
 try:
     import torch
+    from torch.nn import RMSNorm  # noqa: F401  # since 2.4: older versions lack functions of f16
 except ImportError:
-    print("compare.py: no torch")
+    print("compare.py: no torch, or an old one")
     sys.exit(77)
 
 FLOATS = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
