@@ -20,6 +20,7 @@ import traceback
 
 try:
     import torch
+    import torch.export  # which hg.convert needs
 except ImportError:
     sys.exit(77)
 from torch import nn
