@@ -195,10 +195,6 @@ def test_models_whose_tokens_see_later_ones_do_not_convert_unnoticed(tmp_path):
     torch.manual_seed(0)
     with pytest.raises(hg.UnsupportedError, match="needs is_decoder=true"):
         hg.llm.convert(transformers.BertLMHeadModel(transformers.BertConfig(**sizes)).eval(), tmp_path / "x.hgm")
-    # max_position_embeddings is -1: there is no limit, so the check runs. generate() gives this model further inputs.
-    model = transformers.XLNetLMHeadModel(transformers.XLNetConfig(vocab_size=WORDS, d_model=32, n_layer=2, n_head=4, d_inner=48, initializer_range=0.3)).eval()
-    with pytest.raises(hg.MismatchError, match="the logits differ"):
-        hg.llm.convert(model, tmp_path / "x.hgm")
     assert not (tmp_path / "x.hgm").exists()
 
 

@@ -65,11 +65,10 @@ def prepared_of(torch, module):
         def prepare_inputs_for_generation(self, input_ids, attention_mask=None, **unused):
             return {"input_ids": input_ids}
 
-    words = int(module.get_input_embeddings().num_embeddings)
-    ids = (torch.arange(6).view(1, 6) * 7 + 3) % words
     made = copy.copy(module)
     made.__class__ = Prepared
     try:
+        ids = (torch.arange(6).view(1, 6) * 7 + 3) % int(module.get_input_embeddings().num_embeddings)
         with torch.no_grad():
             given = kind.prepare_inputs_for_generation(module, ids, is_first_iteration=True)
             if given["input_ids"].shape[1] == ids.shape[1]:
