@@ -20,6 +20,7 @@
 #include "kernels/conv/conv_few.h"
 #include "kernels/conv/conv_shape.h"
 #include "kernels/conv/conv_winograd_alone.h"
+#include "kernels/conv/winograd_tasks.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
 #include "lib/table/rows.h"
@@ -123,33 +124,19 @@ bool accepts(const PrepareContext& c) {
   return cost(w, 2, ceil_div(ceil_div(w.out_y, 2) * ceil_div(w.out_x, 2), lanes), s.o) < direct;
 }
 
-// Chooses the rows of tiles, at most as many as keep the transformed input in the second-level
-// cache, and the parts of the output channels, each of which transforms the input again. Minimizes
-// the work of the busiest lane.
 void choose_tasks(Winograd& w, int threads) {
   const int64_t lanes = w.gemm->nr / 2;
   const int64_t most = std::clamp<int64_t>(163840 / (w.c * w.elements()), 16, 256);
-  const int64_t least = ceil_div(w.tiles_y, std::max<int64_t>(1, most / w.tiles_x));
-  Winograd tried = w;
-  double best = 0;
-  const int64_t most_o = std::min<int64_t>(threads, w.blocks);
-  for (tried.o_tasks = 1; tried.o_tasks <= most_o;
-       tried.o_tasks = tried.o_tasks < most_o ? std::min(2 * tried.o_tasks, most_o) : most_o + 1)
-    for (tried.row_tasks = least; tried.row_tasks <= w.tiles_y; ++tried.row_tasks) {
-      const int64_t parts = w.images * tried.row_tasks, tasks = parts * tried.o_tasks;
-      const double busiest = busiest_lane(tasks, threads, [&](int64_t task) {
-        const int64_t row = task % tried.row_tasks, o = task / parts;
-        const int64_t rows = tried.first_row(row + 1) - tried.first_row(row);
-        return cost(w, w.m, ceil_div(rows * w.tiles_x, lanes),
-                    tried.first_o(tried.first_block(o + 1)) - tried.first_o(tried.first_block(o)));
-      });
-      if (best == 0 || busiest < best) {
-        best = busiest;
-        w.o_tasks = tried.o_tasks;
-        w.row_tasks = tried.row_tasks;
-      }
-      if (tasks >= 16 * threads || (tasks >= 4 * threads && tried.row_tasks > least)) break;
-    }
+  const WinogradTasks tasks =
+      choose_winograd_tasks({w.images, w.tiles_x, w.tiles_y}, most, w.blocks, threads,
+                            [&](int64_t tiles, int64_t o, int64_t groups) {
+                              const auto first = [&](int64_t group) {
+                                return w.first_o(part_begin(w.blocks, groups, group));
+                              };
+                              return cost(w, w.m, ceil_div(tiles, lanes), first(o + 1) - first(o));
+                            });
+  w.row_tasks = tasks.rows;
+  w.o_tasks = tasks.o;
 }
 
 // One dimension of u = G g G^T: 3 elements at `from` to m + 2 at `to`, for kLine kernels at once.

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "kernels/ceil_div.h"
+#include "kernels/conv/winograd_tasks.h"
 #include "kernels/gemm/tiles.h"
 #include "kernels/integer/conv_integer.h"
 #include "kernels/integer/integer_winograd.h"
@@ -185,32 +186,19 @@ void pack_weight(const Winograd& w, const T* weight, const ZeroPoints& zeros, ch
   }
 }
 
-// Chooses the rows of tiles of a task, at most as many as keep the transformed input in the
-// second-level cache, and the groups of output channels, each of which transforms the input again.
-// Minimizes the work of the busiest lane.
 void choose_tasks(Winograd& w, int threads) {
   const int64_t nr = w.table->tiles, lanes = nr / 2;
   const int64_t most = std::clamp<int64_t>(kPanelBytes / (w.pairs() * 4 * w.elements()), nr, 256);
-  const int64_t least = ceil_div(w.tiles_y, std::max<int64_t>(1, most / w.tiles_x));
-  Winograd tried = w;
-  double best = 0;
-  for (tried.o_tasks = 1; tried.o_tasks <= std::min<int64_t>(threads, w.part_count());
-       ++tried.o_tasks)
-    for (tried.row_tasks = least; tried.row_tasks <= w.tiles_y; ++tried.row_tasks) {
-      const int64_t images = w.s.n * tried.row_tasks, tasks = images * tried.o_tasks;
-      const double busiest = busiest_lane(tasks, threads, [&](int64_t task) {
-        const int64_t row = task % tried.row_tasks, o = task / images;
-        const int64_t rows = tried.first_row(row + 1) - tried.first_row(row);
-        return cost(w.s, w.m, ceil_div(rows * w.tiles_x, lanes),
-                    tried.o_at(tried.first_part(o + 1)) - tried.o_at(tried.first_part(o)));
+  const WinogradTasks tasks = choose_winograd_tasks(
+      {w.s.n, w.tiles_x, w.tiles_y}, most, w.part_count(), threads,
+      [&](int64_t tiles, int64_t o, int64_t groups) {
+        const auto first = [&](int64_t group) {
+          return w.o_at(part_begin(w.part_count(), groups, group));
+        };
+        return cost(w.s, w.m, ceil_div(tiles, lanes), first(o + 1) - first(o));
       });
-      if (best == 0 || busiest < best) {
-        best = busiest;
-        w.o_tasks = tried.o_tasks;
-        w.row_tasks = tried.row_tasks;
-      }
-      if (tasks >= 16 * threads || (tasks >= 4 * threads && tried.row_tasks > least)) break;
-    }
+  w.row_tasks = tasks.rows;
+  w.o_tasks = tasks.o;
 }
 
 [[gnu::cold]] Status prepare(PrepareContext& c) {
