@@ -10,6 +10,7 @@
 #include "kernels/gemm/tiles.h"
 #include "kernels/integer/conv_integer.h"
 #include "kernels/integer/conv_integer_bytes.h"
+#include "kernels/saves_code.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -125,7 +126,7 @@ void run(const RunContext& c) noexcept {
   const bool by_channel = c.has(5) && c.in(5).rank() == 1;
   char* const y = c.out(0).as<char>();
   const int64_t y_size = size_of(c.out(0).dtype), each = s.group_o();
-  const bool rounded = y_size == 1 && g.table->depthwise_rounded != nullptr;
+  const bool rounded = !kSavesCode && y_size == 1 && g.table->depthwise_rounded != nullptr;
   for_tiles(c, s.n * s.groups * g.bands, g.lanes, g.slot_bytes, [&](int64_t task, float* slot) {
     auto* const copy = reinterpret_cast<int16_t*>(slot);
     auto* const sums = reinterpret_cast<int32_t*>(reinterpret_cast<char*>(slot) + g.sums_at);

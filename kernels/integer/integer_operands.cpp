@@ -106,8 +106,9 @@ Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
     const auto block = static_cast<size_t>(first);
     quads.at[block] = quads.bytes;
     quads.more_at[block] = static_cast<int64_t>(quads.again.size());
-    // Quads are added for some rows: for all rows of a block, or for each row.
-    std::vector<std::vector<int32_t>> again;
+    // Positions for all rows of a block, or of each row, one list after the other.
+    std::vector<int32_t> again;
+    std::vector<int64_t> ends = {0};  // of the lists
     const auto find = [&](int64_t row, int rows) {
       std::fill(marks.begin(), marks.end(), uint8_t{0});
       for (int64_t r = row; r < row + rows; ++r)
@@ -115,7 +116,6 @@ Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
           mark_quads(weight.as<int8_t>() + r * k, k, zeros.at(r), most, marks.data());
         else
           mark_quads(weight.as<uint8_t>() + r * k, k, zeros.at(r), most, marks.data());
-      std::vector<int32_t>& places = again.emplace_back();
       for (int64_t place = 0; place < quads.whole; ++place) {
         if (marks[static_cast<size_t>(place)] == 0) continue;
         int all = 1;
@@ -126,18 +126,18 @@ Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
           for (; !quad.empty(); ++parts) quad.take(most, part);
           all = std::max(all, parts);
         }
-        places.insert(places.end(), static_cast<size_t>(all - 1), static_cast<int32_t>(place));
+        again.insert(again.end(), static_cast<size_t>(all - 1), static_cast<int32_t>(place));
       }
+      ends.push_back(static_cast<int64_t>(again.size()));
+      quads.more[block] = std::max(quads.more[block], ends.back() - *(ends.end() - 2));
     };
-    if (table.places_by_row)
-      for (int r = 0; r < count; ++r) find(first + r, 1);
-    else
-      find(first, count);
-    for (const auto& places : again)
-      quads.more[block] = std::max(quads.more[block], static_cast<int64_t>(places.size()));
-    for (size_t i = 0; i < static_cast<size_t>(quads.more[block]); ++i)
-      for (const auto& places : again)  // the weights of missing quads are 0
-        quads.again.push_back(i < places.size() ? places[i] : 0);
+    const int each = table.places_by_row ? 1 : count;
+    for (int r = 0; r < count; r += each) find(first + r, each);
+    for (int64_t i = 0; i < quads.more[block]; ++i)
+      for (size_t list = 1; list < ends.size(); ++list) {  // the weights of missing quads are 0
+        const int64_t at = ends[list - 1] + i;
+        quads.again.push_back(at < ends[list] ? again[static_cast<size_t>(at)] : 0);
+      }
     quads.count += (quads.whole + quads.more[block]) * count;
     const QuadRows layout(count, table.side);
     quads.bytes += layout.bytes(quads.whole) + layout.bytes(quads.more[block]);

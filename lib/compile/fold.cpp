@@ -110,15 +110,15 @@ class Folder {
   Graph graph_of_roots() const {
     std::vector<bool> needed(foldable_.size(), false);
     for (const ValueId id : roots_) needed[id] = true;
+    const auto is_used = [&](const Node& node) {
+      return std::any_of(node.outputs.begin(), node.outputs.end(),
+                         [&](ValueId id) { return needed[id]; });
+    };
     const std::vector<Node>& nodes = graph_.nodes();
-    std::vector<const Node*> used;  // in reverse order
-    for (size_t i = nodes.size(); i-- > 0;) {
-      const auto& out = nodes[i].outputs;
-      if (std::none_of(out.begin(), out.end(), [&](ValueId id) { return needed[id]; })) continue;
-      used.push_back(&nodes[i]);
-      for (const ValueId id : nodes[i].inputs)
-        if (id != kNoValue) needed[id] = true;
-    }
+    for (size_t i = nodes.size(); i-- > 0;)
+      if (is_used(nodes[i]))
+        for (const ValueId id : nodes[i].inputs)
+          if (id != kNoValue) needed[id] = true;
     Graph made(graph_.registry());
     std::vector<ValueId> now(foldable_.size(), kNoValue);
     const auto add = [&](ValueId id) {
@@ -130,8 +130,9 @@ class Folder {
               : made.constant(graph_.states()[static_cast<size_t>(value.state)].data, value.name)
                     .id();
     };
-    for (auto node = used.rbegin(); node != used.rend(); ++node) {
-      Node copy = **node;
+    for (const Node& node : nodes) {
+      if (!is_used(node)) continue;
+      Node copy = node;
       for (auto* ids : {&copy.inputs, &copy.outputs})
         for (ValueId& id : *ids) {
           add(id);
