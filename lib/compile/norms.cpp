@@ -103,14 +103,15 @@ constexpr Rule kRules[] = {
      "square: mul(centred, centred) | pow(centred, 2) | square(centred)\n"
      "variance: mean[var](square) | var[var](x)\n"
      "shifted: add(variance, $eps)\n"
-     "y: mul(centred, rsqrt(shifted)) | div(centred, sqrt(shifted)) |"
-     "   mul(centred, pow(shifted, -0.5)) | mul(centred, reciprocal(sqrt(shifted))) |"
-     "   mul(centred, div(1, sqrt(shifted)))",
+     "inverse: rsqrt(shifted) | pow(shifted, -0.5) | reciprocal(sqrt(shifted)) |"
+     " div(1, sqrt(shifted))\n"
+     "y: mul(centred, inverse) | div(centred, sqrt(shifted))",
      layer_norm},
     {"square: mul(x, x) | pow(x, 2) | square(x)\n"
      "shifted: add(mean[mean](square), $eps)\n"
-     "y: mul(x, rsqrt(shifted)) | div(x, sqrt(shifted)) | mul(x, pow(shifted, -0.5)) |"
-     "   mul(x, reciprocal(sqrt(shifted))) | mul(x, div(1, sqrt(shifted)))",
+     "inverse: rsqrt(shifted) | pow(shifted, -0.5) | reciprocal(sqrt(shifted)) |"
+     " div(1, sqrt(shifted))\n"
+     "y: mul(x, inverse) | div(x, sqrt(shifted))",
      rms_norm},
     {"y: mul(rms_norm[n](x), weight) | mul(layer_norm[n](x), weight)", with_weight},
     {"y: add(layer_norm[n](x, weight), bias)", with_bias},
