@@ -19,14 +19,22 @@ namespace {
 
 constexpr uint32_t kPolynomial = 0x82F63B78;  // reflected
 
-constexpr std::array<std::array<uint32_t, 256>, 8> make_tables() {
-  std::array<std::array<uint32_t, 256>, 8> tables{};
+// Processors with the instruction need them for the last bytes only.
+#if defined(HG_SMALL)
+constexpr size_t kTableCount = 1;
+#else
+constexpr size_t kTableCount = 8;
+#endif
+using Tables = std::array<std::array<uint32_t, 256>, kTableCount>;
+
+constexpr Tables make_tables() {
+  Tables tables{};
   for (uint32_t i = 0; i < 256; ++i) {
     uint32_t crc = i;
     for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? kPolynomial : 0);
     tables[0][i] = crc;
   }
-  for (size_t t = 1; t < 8; ++t)
+  for (size_t t = 1; t < kTableCount; ++t)
     for (size_t i = 0; i < 256; ++i)
       tables[t][i] = (tables[t - 1][i] >> 8) ^ tables[0][tables[t - 1][i] & 255];
   return tables;
@@ -39,13 +47,14 @@ uint64_t load8(const uint8_t* p) {
   return word;
 }
 
-// Processes eight bytes at a time with tables (Kounavis and Berry 2005).
+// Processes as many bytes at a time as there are tables (Kounavis and Berry 2005).
 uint32_t by_tables(uint32_t crc, const uint8_t* p, size_t bytes) {
-  for (; bytes >= 8; p += 8, bytes -= 8) {
-    const uint64_t word = load8(p) ^ crc;
-    crc = 0;
-    for (size_t k = 0; k < 8; ++k) crc ^= kTables[7 - k][(word >> (8 * k)) & 255];
-  }
+  if constexpr (kTableCount == 8)
+    for (; bytes >= 8; p += 8, bytes -= 8) {
+      const uint64_t word = load8(p) ^ crc;
+      crc = 0;
+      for (size_t k = 0; k < 8; ++k) crc ^= kTables[7 - k][(word >> (8 * k)) & 255];
+    }
   for (; bytes > 0; ++p, --bytes) crc = (crc >> 8) ^ kTables[0][(crc ^ *p) & 255];
   return crc;
 }
