@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hg/adapter.h"
@@ -11,15 +12,15 @@
 
 namespace hg::tools {
 
-inline Result<Model> entry_of(const Model& model, const std::string& path,
-                              const std::string& entry) {
+inline Result<Model> entry_of(Model model, const std::string& path, const std::string& entry) {
+  if (entry.empty() && model.entries().empty()) return model;
   Result<Model> chosen = model.entry(entry);
   if (chosen.ok()) return chosen;
   return Status(chosen.status().code(), str_cat("'", path, "': ", chosen.status().message()));
 }
 
 // The model with the adapters of these files.
-inline Result<Model> with_adapters(const Model& model, const std::vector<std::string>& files,
+inline Result<Model> with_adapters(Model model, const std::vector<std::string>& files,
                                    const Registry& registry = Registry::built_in()) {
   if (files.empty()) return model;
   std::vector<Model> all;
@@ -34,8 +35,8 @@ inline Result<Model> with_adapters(const Model& model, const std::vector<std::st
 }
 inline Result<Model> load_adapted(const std::string& path, const std::vector<std::string>& adapters,
                                   const Registry& registry = Registry::built_in()) {
-  HG_TRY_ASSIGN(const Model model, Model::load(path, registry));
-  return with_adapters(model, adapters, registry);
+  HG_TRY_ASSIGN(Model model, Model::load(path, registry));
+  return with_adapters(std::move(model), adapters, registry);
 }
 
 // `entry` may be empty if the file has only one. The option is --entry; --function is its name in
@@ -43,8 +44,8 @@ inline Result<Model> load_adapted(const std::string& path, const std::vector<std
 inline Result<Model> load_model(const std::string& path, const std::string& entry,
                                 const Registry& registry = Registry::built_in(),
                                 const std::vector<std::string>& adapters = {}) {
-  HG_TRY_ASSIGN(const Model model, load_adapted(path, adapters, registry));
-  return entry_of(model, path, entry);
+  HG_TRY_ASSIGN(Model model, load_adapted(path, adapters, registry));
+  return entry_of(std::move(model), path, entry);
 }
 
 }  // namespace hg::tools

@@ -325,7 +325,7 @@ Outcome run(GenerateJob& job) {
     return usage("--prompt-cache needs --max-tokens 1 or more, because nothing is read without");
   Result<Model> model = load_adapted(job.model, job.adapters);
   const bool has_encoder = model.ok() && job.entry.empty() && is_encoder_decoder(*model);
-  if (model.ok() && !has_encoder) model = entry_of(*model, job.model, job.entry);
+  if (model.ok() && !has_encoder) model = entry_of(*std::move(model), job.model, job.entry);
   if (!model.ok()) return outcome(model.status());
   if (!has_encoder && (!job.features.empty() || !job.decoder_ids.empty()))
     return usage("--features and --decoder-ids are for encoder-decoders, and the model is none");

@@ -85,7 +85,7 @@ class Job {
     Result<Model> model = adapted();
     if (!model.ok()) return outcome(model.status());
     if (!model->entries().empty()) file_ = *model;
-    model = entry_of(*model, job_.model, job_.entry);
+    model = entry_of(*std::move(model), job_.model, job_.entry);
     if (!model.ok()) return outcome(model.status());
     if (!file_.entries().empty() && trains_adapter())
       if (Outcome o = check_entry(*model); !o.ok()) return o;
@@ -134,7 +134,7 @@ class Job {
         HG_TRY_ASSIGN(model, make_stateless(model, given));
       }
     }
-    if (job_.lora.empty()) return with_adapters(model, job_.adapters);
+    if (job_.lora.empty()) return with_adapters(std::move(model), job_.adapters);
     AdapterOptions options{job_.lora, job_.rank};
     options.alpha = job_.alpha.value_or(static_cast<double>(job_.rank));
     options.seed = options_.session.seed;

@@ -202,9 +202,9 @@ Result<DecoderSession> DecoderSession::fork() const {
   copy.batch_ = batch_;
   if (!keeps_past()) {
     if (buffers_) {
-      HG_TRY_ASSIGN(copy.buffers_, PastBuffers::create(model_.graph(), carried_));
+      HG_TRY_ASSIGN(copy.buffers_, PastBuffers::create(model_->graph(), carried_));
     }
-    HG_TRY(copy.use(Session::create(model_, options_)));
+    HG_TRY(copy.use(Session::create(*model_, options_)));
     HG_TRY(copy.forget_read());
     return copy;
   }
@@ -242,8 +242,8 @@ std::string DecoderSession::fingerprint() const {
   };
   add(options_.precision);
   if (stored_) add(*stored_);
-  const std::string text = whole_.graph().text();
-  hash = hash_of_states(model_.graph(), checksum_of(std::as_bytes(std::span(text)), hash));
+  const std::string text = whole_->graph().text();
+  hash = hash_of_states(model_->graph(), checksum_of(std::as_bytes(std::span(text)), hash));
   if (change_) add(change_hash_);
   std::array<char, 16> digits;
   const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), hash, 16);

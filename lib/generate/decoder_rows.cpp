@@ -12,7 +12,7 @@ namespace hg {
 // The dim of a carried value that counts the sequences; -1: none, or several.
 int DecoderSession::batch_dim(const CarriedValue& carried) const {
   const TensorType& type =
-      model_.graph().value_info(input_named(model_.graph(), carried.input)).type;
+      model_->graph().value_info(input_named(model_->graph(), carried.input)).type;
   int found = -1;
   for (int d = 0; d < type.rank(); ++d) {
     if (type.shape[static_cast<size_t>(d)] != batch_size()) continue;

@@ -79,9 +79,11 @@ Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions
     return create(entry, std::move(options), batch, output, stored);
   }
   if (is_encoder_decoder(model)) {
-    HG_TRY_ASSIGN(const Model decode, model.entry("decode"));
+    HG_TRY_ASSIGN(Model entry, model.entry("decode"));
+    const auto decode = std::make_shared<const Model>(std::move(entry));
     HG_TRY_ASSIGN(DecoderSession made, create_decoder(decode, options, batch, output, stored));
-    HG_TRY_ASSIGN(made.encoder_, EncoderSession::create(model, decode.graph(), std::move(options)));
+    HG_TRY_ASSIGN(made.encoder_,
+                  EncoderSession::create(model, decode->graph(), std::move(options)));
     return made;
   }
   HG_TRY(model.graph().status());
@@ -89,17 +91,18 @@ Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions
     if (const std::string& name = model.graph().value_info(id).name; EncoderSession::gives(name))
       return unsupported("generate: the input '", name,
                          "' comes from an encoder; generate with the model of both entries");
-  return create_decoder(model, std::move(options), batch, output, stored);
+  return create_decoder(std::make_shared<const Model>(model), std::move(options), batch, output,
+                        stored);
 }
 
-Result<DecoderSession> DecoderSession::create_decoder(const Model& model, SessionOptions options,
+Result<DecoderSession> DecoderSession::create_decoder(SharedModel model, SessionOptions options,
                                                       int64_t batch, DecoderOutput output,
                                                       std::optional<DType> stored) {
   options.device_outputs = false;
-  DecoderSession decoder(model, std::move(options));
+  DecoderSession decoder(std::move(model), std::move(options));
   decoder.output_ = output;
   decoder.stored_ = stored;
-  const Graph& graph = decoder.model_.graph();
+  const Graph& graph = decoder.model_->graph();
   for (const ValueId id : graph.inputs()) HG_TRY(decoder.find_input(id));
   for (const auto& [name, id] : graph.outputs()) HG_TRY(decoder.find_output(name, id));
   HG_TRY(decoder.check_parts());
@@ -113,8 +116,8 @@ Result<DecoderSession> DecoderSession::create_decoder(const Model& model, Sessio
 }
 
 Status DecoderSession::find_input(ValueId id) {
-  const std::string& name = model_.graph().value_info(id).name;
-  const TensorType& type = model_.graph().value_info(id).type;
+  const std::string& name = model_->graph().value_info(id).name;
+  const TensorType& type = model_->graph().value_info(id).type;
   if (past_suffix(name) || EncoderSession::gives(name)) return {};
   const bool is_mask = name == "attention_mask";
   if (name == "cache_position") {
@@ -136,7 +139,7 @@ Status DecoderSession::find_input(ValueId id) {
                     : is_types               ? types_
                                              : ids_;
   if (input.value != kNoValue)
-    return unsupported("generate: the inputs '", model_.graph().value_info(input.value).name,
+    return unsupported("generate: the inputs '", model_->graph().value_info(input.value).name,
                        "' and '", name, "' could both be the ids");
   input.value = id;
   return {};
@@ -151,7 +154,7 @@ Status DecoderSession::find_output(const std::string& name, ValueId id) {
                        is_hidden ? "hidden states" : "logits");
   if (!logits_.empty() && name != wanted) return {};
   logits_ = name;
-  logits_type_ = model_.graph().value_info(id).type;
+  logits_type_ = model_->graph().value_info(id).type;
   return {};
 }
 
@@ -167,9 +170,16 @@ Status DecoderSession::check_parts() const {
   return {};
 }
 
+Result<DecoderSession::SharedModel> DecoderSession::changed(Graph graph,
+                                                            const std::string& how) const {
+  HG_TRY_ASSIGN(Model model, Model::from_graph(std::move(graph)));
+  GraphAccess::share_companions(whole_->graph(), how, model.graph());
+  return std::make_shared<const Model>(std::move(model));
+}
+
 // Makes the hidden states the output in the place of the logits.
 Status DecoderSession::read_hidden() {
-  Graph graph(whole_.graph());
+  Graph graph(whole_->graph());
   ValueId hidden = output_named(graph, logits_);
   const bool are_logits = logits_ == "logits" || logits_type_.shape[2] == Dim(vocabulary_);
   if (logits_ != "last_hidden_state" && are_logits) hidden = head_input(graph, hidden);
@@ -187,15 +197,13 @@ Status DecoderSession::read_hidden() {
   for (auto& [name, id] : outputs)
     if (name == logits_) id = hidden;
   HG_TRY(graph.verify());
-  HG_TRY_ASSIGN(Model changed, Model::from_graph(std::move(graph)));
-  changed.set_info(whole_.info());
-  GraphAccess::share_companions(whole_.graph(), "hidden states", changed.graph());
-  whole_ = model_ = std::move(changed);
+  HG_TRY_ASSIGN(model_, changed(std::move(graph), "hidden states"));
+  whole_ = model_;
   return {};
 }
 
 bool DecoderSession::reads_single_tokens() const {
-  return model_.graph().value_info(ids_.value).type.shape[1] == Dim(1);
+  return model_->graph().value_info(ids_.value).type.shape[1] == Dim(1);
 }
 
 // Passes of the compiler then leave out what computes the other logits. The number of logits is a
@@ -203,7 +211,7 @@ bool DecoderSession::reads_single_tokens() const {
 Status DecoderSession::keep_last_logits() {
   const Dim time = logits_type_.shape[1];
   if (time == Dim(1)) return {};
-  Graph graph(whole_.graph());
+  Graph graph(whole_->graph());
   const Dim count(kKept);
   graph.input(kKept, boolean, {count});
   const ValueId all = output_named(graph, logits_);
@@ -212,11 +220,7 @@ Status DecoderSession::keep_last_logits() {
   HG_TRY(graph.status());
   for (auto& [name, id] : GraphAccess::body(graph).outputs)
     if (name == logits_) id = last.id();
-  HG_TRY(graph.verify());
-  HG_TRY_ASSIGN(Model changed, Model::from_graph(std::move(graph)));
-  changed.set_info(whole_.info());
-  GraphAccess::share_companions(whole_.graph(), "last logits", changed.graph());
-  model_ = std::move(changed);
+  HG_TRY_ASSIGN(model_, changed(std::move(graph), "last logits"));
   counts_logits_ = true;
   return {};
 }
@@ -224,13 +228,11 @@ Status DecoderSession::keep_last_logits() {
 // Keeps only the last positions of what sliding windows read, if a session keeps the past.
 Status DecoderSession::use_windows() {
   HG_TRY_ASSIGN(std::optional<Windows> windows,
-                find_windows(whole_.graph(), carried_values(whole_.graph())));
+                find_windows(whole_->graph(), carried_values(whole_->graph())));
   if (!windows || windows->size > kLargestWindow) return {};
-  HG_TRY_ASSIGN(Model changed, Model::from_graph(std::move(windows->graph)));
-  if (!make_stateful(changed, stateful_options(1, kFirstCapacity)).ok()) return {};
-  changed.set_info(whole_.info());
-  GraphAccess::share_companions(whole_.graph(), "windows", changed.graph());
-  whole_ = model_ = std::move(changed);
+  HG_TRY_ASSIGN(SharedModel sliding, changed(std::move(windows->graph), "windows"));
+  if (!make_stateful(*sliding, stateful_options(1, kFirstCapacity)).ok()) return {};
+  whole_ = model_ = std::move(sliding);
   window_ = windows->size;
   window_capacity_ = window_ - 1 + kRolledBack + kChunk;
   sliding_ = std::move(windows->inputs);
@@ -238,7 +240,7 @@ Status DecoderSession::use_windows() {
 }
 
 Status DecoderSession::find_carried() {
-  const Graph& graph = model_.graph();
+  const Graph& graph = model_->graph();
   const std::vector<CarriedValue> values = carried_values(graph);
   for (const ValueId id : graph.inputs()) {
     const std::string& name = graph.value_info(id).name;
@@ -275,13 +277,13 @@ bool DecoderSession::grows() const {
 
 void DecoderSession::find_limits() {
   const auto rows = [&](const Integers& input) {
-    return input.value == kNoValue ? 0 : rows_of_table(model_.graph(), input.value);
+    return input.value == kNoValue ? 0 : rows_of_table(model_->graph(), input.value);
   };
   vocabulary_ = rows(ids_);
   position_limit_ = rows(positions_);
   if (mask_.value != kNoValue) {  // such as --max-context of `hologram llm`
-    const Dim& length = model_.graph().value_info(mask_.value).type.shape.back();
-    for (const Guard& guard : model_.graph().guards()) {
+    const Dim& length = model_->graph().value_info(mask_.value).type.shape.back();
+    for (const Guard& guard : model_->graph().guards()) {
       if (guard.left != length || !guard.right.is_constant()) continue;
       const int64_t most = guard.right.constant() - (guard.relation == Relation::lt ? 1 : 0);
       const bool limits = guard.relation == Relation::le || guard.relation == Relation::lt;
@@ -298,16 +300,17 @@ void DecoderSession::find_limits() {
 Status DecoderSession::open_first(int64_t batch) {
   if (!carried_.empty()) {
     if (batch_size().is_constant()) batch = batch_size().constant();
-    Result<Model> stateful = make_stateful(model_, stateful_options(batch, kFirstCapacity));
-    if (stateful.ok()) return open(*std::move(stateful), batch, kFirstCapacity);
+    Result<Model> stateful = make_stateful(*model_, stateful_options(batch, kFirstCapacity));
+    if (stateful.ok())
+      return open(std::make_shared<const Model>(*std::move(stateful)), batch, kFirstCapacity);
     if (stored_) return stateful.status();
-    HG_TRY_ASSIGN(buffers_, PastBuffers::create(model_.graph(), carried_));
+    HG_TRY_ASSIGN(buffers_, PastBuffers::create(model_->graph(), carried_));
   }
-  return use(Session::create(model_, options_));
+  return use(Session::create(*model_, options_));
 }
 
 const Dim& DecoderSession::batch_size() const {
-  return model_.graph().value_info(ids_.value).type.shape[0];
+  return model_->graph().value_info(ids_.value).type.shape[0];
 }
 
 StatefulOptions DecoderSession::stateful_options(int64_t batch, int64_t capacity) const {
@@ -335,7 +338,7 @@ Status DecoderSession::own_session() {
   const std::shared_ptr<SharedSession> shared = session_;
   const std::lock_guard lock(shared->reading);
   if (shared.use_count() <= 2 || !keeps_past()) return {};  // session_ and `shared`
-  HG_TRY(open(Model(stateful_), session_batch_, capacity_));
+  HG_TRY(open(stateful_, session_batch_, capacity_));
   for (const KeptState& each : kept_) {
     HG_TRY_ASSIGN(const Tensor from, shared->value(each.name));
     HG_TRY_ASSIGN(const Tensor to, session_->value(each.name));
@@ -348,16 +351,16 @@ Status DecoderSession::own_session() {
 // Creates a session whose states are zeros.
 Status DecoderSession::open(int64_t batch, int64_t capacity) {
   session_.reset();  // frees its memory before the next session allocates
-  HG_TRY_ASSIGN(Model stateful, make_stateful(model_, stateful_options(batch, capacity)));
-  return open(std::move(stateful), batch, capacity);
+  HG_TRY_ASSIGN(Model stateful, make_stateful(*model_, stateful_options(batch, capacity)));
+  return open(std::make_shared<const Model>(std::move(stateful)), batch, capacity);
 }
-Status DecoderSession::open(Model stateful, int64_t batch, int64_t capacity) {
+Status DecoderSession::open(SharedModel stateful, int64_t batch, int64_t capacity) {
   stateful_ = std::move(stateful);
   SessionOptions options = options_;
   const std::string_view symbol = batch_size().symbol();
   std::erase_if(options.dims, [&](const auto& dim) { return dim.first == symbol; });
   std::erase_if(options.ranges, [&](const SizeRange& range) { return range.symbol == symbol; });
-  HG_TRY(use(Session::create(stateful_, std::move(options))));
+  HG_TRY(use(Session::create(*stateful_, std::move(options))));
   capacity_ = grows() ? capacity : std::numeric_limits<int64_t>::max();
   session_batch_ = batch;
   return {};
@@ -393,7 +396,7 @@ Status DecoderSession::clear_states() {
 
 // The dim of a carried value that grows in each run; -1: none.
 int DecoderSession::growing_dim(const CarriedValue& carried) const {
-  const Graph& graph = model_.graph();
+  const Graph& graph = model_->graph();
   const TensorType& before = graph.value_info(input_named(graph, carried.input)).type;
   const TensorType& after = graph.value_info(output_named(graph, carried.output)).type;
   for (int d = 0; d < before.rank(); ++d)
@@ -412,7 +415,7 @@ void DecoderSession::push(size_t row, int64_t id, int64_t position, bool is_hidd
 // Sets the values of some positions, as [batch, time].
 Status DecoderSession::set_integers(Integers& input, int64_t from, int64_t to) {
   if (input.value == kNoValue) return {};
-  const ValueInfo& info = model_.graph().value_info(input.value);
+  const ValueInfo& info = model_->graph().value_info(input.value);
   HG_TRY_ASSIGN(input.data, TensorData::allocate(info.type.dtype, {batch_, to - from}));
   const Tensor& tensor = input.data.tensor;
   if (tensor.dtype == i64)
@@ -463,7 +466,7 @@ Status DecoderSession::run_part(int64_t from, int64_t to, std::stop_token stop) 
     HG_TRY(session_->set_input("cache_position", columns_.data.tensor));
   }
   if (types_.value != kNoValue) {
-    const ValueInfo& info = model_.graph().value_info(types_.value);
+    const ValueInfo& info = model_->graph().value_info(types_.value);
     HG_TRY_ASSIGN(types_.data, TensorData::allocate(info.type.dtype, {batch_, to - from}));
     HG_TRY(session_->set_input(info.name, types_.data.tensor));
   }

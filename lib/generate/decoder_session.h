@@ -128,11 +128,16 @@ class DecoderSession {
     std::mutex reading;  // held while a fork copies the states
   };
 
-  DecoderSession(const Model& model, SessionOptions options)
-      : whole_(model), model_(model), options_(std::move(options)) {}
-  static Result<DecoderSession> create_decoder(const Model& model, SessionOptions options,
+  // Forks share models.
+  using SharedModel = std::shared_ptr<const Model>;
+
+  DecoderSession(SharedModel model, SessionOptions options)
+      : whole_(model), model_(std::move(model)), options_(std::move(options)) {}
+  static Result<DecoderSession> create_decoder(SharedModel model, SessionOptions options,
                                                int64_t batch, DecoderOutput output,
                                                std::optional<DType> stored);
+  // A model of a changed graph of whole_.
+  Result<SharedModel> changed(Graph graph, const std::string& how) const;
   Status find_input(ValueId id);
   Status find_output(const std::string& name, ValueId id);
   Status check_parts() const;
@@ -148,7 +153,7 @@ class DecoderSession {
   Status open(int64_t batch, int64_t capacity);
   Status use(Result<Session> session);
   Status own_session();
-  Status open(Model stateful, int64_t batch, int64_t capacity);
+  Status open(SharedModel stateful, int64_t batch, int64_t capacity);
   static int64_t capacity_for(int64_t positions);
   Status clear_states();
   Status grow(int64_t positions);
@@ -168,8 +173,8 @@ class DecoderSession {
   Status set_integers(Integers& input, int64_t from, int64_t to);
   Status run_part(int64_t from, int64_t to, std::stop_token stop);
 
-  Model whole_;  // with the logits of all tokens
-  Model model_;  // with those of the last tokens
+  SharedModel whole_;  // with the logits of all tokens
+  SharedModel model_;  // with those of the last tokens
   SessionOptions options_;
   Integers ids_, mask_, positions_;
   Integers types_;    // of text encoders; all are 0
@@ -187,7 +192,7 @@ class DecoderSession {
 
   std::optional<EncoderSession> encoder_;
   std::optional<PastBuffers> buffers_;  // nullopt: the session keeps the carried values
-  Model stateful_;                      // kept alive: models made alike share compiled graphs
+  SharedModel stateful_;                // kept alive: models made alike share compiled graphs
   std::shared_ptr<SharedSession> session_;
   int64_t capacity_ = 0, session_batch_ = 0;  // of stateful_
   std::function<Status(Session&)> change_;    // empty: none
