@@ -28,15 +28,11 @@ install(EXPORT hologram NAMESPACE hologram:: FILE hologram-targets.cmake
   DESTINATION ${folder} COMPONENT hologram)
 
 # A static library's own libraries are linked by the program that uses it.
-set(HG_FIND_THREADS "")
-set(HG_PC_LIBS "-lstdc++ -lm -ldl")
+set(HG_FIND_THREADS "find_dependency(Threads)\n")
+set(HG_PC_LIBS "-lstdc++ -lm -ldl -pthread")
 if(HG_OPENMP)
   string(APPEND HG_FIND_THREADS "find_dependency(OpenMP COMPONENTS CXX)\n")
   string(APPEND HG_PC_LIBS " ${OpenMP_CXX_FLAGS}")
-endif()
-if(HG_THREADS)
-  string(APPEND HG_FIND_THREADS "find_dependency(Threads)\n")
-  string(APPEND HG_PC_LIBS " -pthread")
 endif()
 set(HG_PC_ARCHIVES -lhologram)
 if(TARGET hologram_nn)

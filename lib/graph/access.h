@@ -33,9 +33,12 @@ struct GraphCompanions {
   bool is_used = false;
 };
 
+class ReadAhead;  // lib/platform/read_ahead.h
+
 // A mapped file with data of states. The data cannot be written.
 struct DataFile {
   std::shared_ptr<void> owner;  // as in TensorData
+  ReadAhead* ahead = nullptr;   // of `owner`; may be null
   // The CRC-32C that the file records, by the address of the data and its bytes.
   std::map<std::pair<const void*, int64_t>, uint32_t> sums;
 };
@@ -125,6 +128,8 @@ struct GraphAccess {
                                          const std::vector<bool>& needs);
 };
 
+// Begins to read the graph's mapped file, if it is large and not in memory.
+void read_ahead(const Graph& graph);
 // Tells the system to drop the pages of data in the graph's mapped file; they are read again on
 // use. Ignores other data.
 void release_pages(const Graph& graph, const TensorData& data);

@@ -2,6 +2,7 @@
 // Data of a graph in its mapped file.
 #include "lib/graph/access.h"
 #include "lib/platform/memory.h"
+#include "lib/platform/read_ahead.h"
 
 namespace hg {
 namespace {
@@ -16,6 +17,11 @@ const DataFile* file_of(const Graph& graph, const TensorData& data) {
 }
 
 }  // namespace
+
+void read_ahead(const Graph& graph) {
+  const DataFile* const file = GraphAccess::body(graph).file.get();
+  if (file != nullptr && file->ahead != nullptr) file->ahead->start();
+}
 
 void release_pages(const Graph& graph, const TensorData& data) {
   if (file_of(graph, data) != nullptr)

@@ -12,6 +12,9 @@ namespace hg {
 
 namespace {
 
+// Smaller files are read before a thread for it would have started.
+constexpr size_t kLeastAhead = size_t{4} << 20;
+
 // Opens a regular file. Fails if it is empty, has more than max_bytes, or is too large to address.
 Result<size_t> open_file(ReadFile& file, const std::string& path, int64_t max_bytes) {
   if (const int error = file.open(path); error != 0)
@@ -25,7 +28,7 @@ Result<size_t> open_file(ReadFile& file, const std::string& path, int64_t max_by
   if (bytes == 0) return corrupt_model("it is empty");
   if (max_bytes > 0 && bytes > static_cast<uint64_t>(max_bytes))
     return corrupt_model("it has ", bytes, " bytes, more than max_bytes, ", max_bytes);
-  if (bytes > static_cast<uint64_t>(PTRDIFF_MAX))
+  if (sizeof(void*) < 8 && bytes > static_cast<uint64_t>(PTRDIFF_MAX))
     return out_of_memory("it has ", bytes, " bytes, more than the ",
                          static_cast<uint64_t>(PTRDIFF_MAX), " that this program can address");
   return static_cast<size_t>(bytes);
@@ -38,15 +41,28 @@ Result<std::shared_ptr<void>> allocate_bytes(size_t bytes) {
   return std::shared_ptr<void>(memory, free_aligned);
 }
 
+struct MappedFile {
+  std::shared_ptr<void> bytes;
+  ReadFile file;
+  ReadAhead ahead{file};
+};
+
+void free_file(void* file) { delete static_cast<MappedFile*>(file); }
+
 }  // namespace
 
 Result<Mapping> map_file(const std::string& path, int64_t max_bytes, bool writable) {
-  ReadFile file;
-  HG_TRY_ASSIGN(const size_t bytes, open_file(file, path, max_bytes));
-  std::shared_ptr<void> owner = file.map(bytes, writable);
-  if (owner == nullptr) return out_of_memory("cannot map the file: ", std::strerror(errno));
-  const auto* const begin = static_cast<const std::byte*>(owner.get());
-  return Mapping{{begin, bytes}, std::move(owner), true};
+  auto made = std::make_unique<MappedFile>();
+  HG_TRY_ASSIGN(const size_t bytes, open_file(made->file, path, max_bytes));
+  made->bytes = made->file.map(bytes, writable);
+  void* const begin = made->bytes.get();
+  if (begin == nullptr) return out_of_memory("cannot map the file: ", std::strerror(errno));
+  Mapping mapping{{static_cast<const std::byte*>(begin), bytes}, made->bytes, true};
+  if (bytes >= kLeastAhead && !is_in_memory(begin, bytes)) {
+    mapping.ahead = &made->ahead;
+    mapping.owner = std::shared_ptr<void>(std::shared_ptr<void>(made.release(), free_file), begin);
+  }
+  return mapping;
 }
 
 Result<Mapping> read_file(const std::string& path, int64_t max_bytes) {

@@ -8,13 +8,15 @@
 #include <string>
 
 #include "hg/status.h"
+#include "lib/platform/read_ahead.h"
 
 namespace hg {
 
 struct Mapping {
   std::span<const std::byte> bytes;  // 64-byte aligned
   std::shared_ptr<void> owner;
-  bool is_file = false;  // otherwise memory
+  bool is_file = false;        // otherwise memory
+  ReadAhead* ahead = nullptr;  // of `owner`; null if reading ahead would gain nothing
 };
 
 // Read-only, unless `writable`: writes then stay in this mapping. Fail with not_found, or with

@@ -36,7 +36,7 @@ class Reader {
  public:
   Reader(const Mapping& mapping, const Registry& registry, const LoadOptions& options)
       : mapping_(mapping), registry_(registry), options_(options) {
-    if (mapping.is_file) file_ = std::make_shared<DataFile>(DataFile{mapping.owner, {}});
+    if (mapping.is_file) file_ = std::make_shared<DataFile>(DataFile{mapping.owner, mapping.ahead, {}});
   }
 
   Result<Contents> read() {

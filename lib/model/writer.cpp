@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a model. Builds the graph in memory and streams weights from where they are stored.
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -29,13 +30,24 @@ uint64_t align_blob(uint64_t bytes) {
 
 class GraphWriter {
  public:
-  explicit GraphWriter(std::span<const Graph* const> graphs) {
+  GraphWriter(std::span<const Graph* const> graphs, const Model::Info& info) {
     // Without this, -0.0, which equals the default 0, would lose its sign.
     fbb_.ForceDefaults(true);
     for (const Graph* graph : graphs) sizes_.add(*graph);
     if (sizes_.definitions().size() > kMaxNamedSizes)
       status_ = unsupported("the sizes have ", uint64_t{sizes_.definitions().size()},
                             " long parts; a file takes ", uint64_t{kMaxNamedSizes}, " at most");
+    // What programs read before the first run comes first: attachments, and what the compiler looks
+    // at, such as scales and biases. The disk can read the rest in the meantime.
+    for (const Model::Attachment& each : info.attachments) add_blob(bytes_of(each));
+    constexpr int64_t kSmall = 1 << 16;
+    const int64_t scales = largest_levels(graphs) / 4;
+    for (const Graph* graph : graphs)
+      for (const State& state : graph->states()) {
+        const Tensor& tensor = state.data.tensor;
+        if (tensor.bytes() <= std::max(kSmall, is_float(tensor.dtype) ? scales : 0))
+          add_blob(tensor);
+      }
   }
 
   flatbuffers::Offset<file::Graph> write(const Graph& graph) {
@@ -101,6 +113,20 @@ class GraphWriter {
   uint64_t data_bytes() const { return data_bytes_; }
 
  private:
+  static Tensor bytes_of(const Model::Attachment& attachment) {
+    const std::string& content = attachment.content;
+    return view(const_cast<char*>(content.data()), u8, {static_cast<int64_t>(content.size())});
+  }
+
+  // The bytes of the largest state of integers.
+  static int64_t largest_levels(std::span<const Graph* const> graphs) {
+    int64_t most = 0;
+    for (const Graph* graph : graphs)
+      for (const State& state : graph->states())
+        if (!is_float(state.data.tensor.dtype)) most = std::max(most, state.data.tensor.bytes());
+    return most;
+  }
+
   flatbuffers::Offset<Tables<file::Text>> texts(const std::vector<std::string>& list) {
     Offsets<file::Text> offsets;
     for (const std::string& entry : list)
@@ -110,10 +136,9 @@ class GraphWriter {
 
   flatbuffers::Offset<file::Attachment> write(const Model::Attachment& attachment) {
     const std::string& content = attachment.content;
-    const Tensor bytes =
-        view(const_cast<char*>(content.data()), u8, Sizes{static_cast<int64_t>(content.size())});
-    return file::CreateAttachment(fbb_, fbb_.CreateString(attachment.name), add_blob(bytes),
-                                  content.size(), crc32c(content.data(), content.size()));
+    return file::CreateAttachment(fbb_, fbb_.CreateString(attachment.name),
+                                  add_blob(bytes_of(attachment)), content.size(),
+                                  crc32c(content.data(), content.size()));
   }
 
   flatbuffers::Offset<file::Dim> write(const Dim& dim) {
@@ -221,7 +246,7 @@ Status write_file(const Graph& graph, std::span<const std::pair<std::string, Gra
       return Status(status.code(), str_cat("entry '", name, "': ", status.message()));
     graphs.push_back(&function);
   }
-  GraphWriter writer(graphs);
+  GraphWriter writer(graphs, info);
   const auto own = writer.write(graph);
   Offsets<file::Function> written;
   for (const auto& [name, function] : functions) written.push_back(writer.write(name, function));

@@ -11,9 +11,12 @@ class Thread {
   // Runs f(arg) on a new thread that receives no signals. Returns false if the system cannot create
   // one.
   bool start(void (*f)(void* arg), void* arg);
+  // Waits for its end. Returns at once if start() failed, or in the child of a fork, which has only
+  // the thread that forked.
   void join();
 
  private:
+  int64_t process_ = 0;  // that has the thread; 0: none
   uintptr_t handle_ = 0;
   void (*f_)(void*) = nullptr;
   void* arg_ = nullptr;

@@ -38,10 +38,13 @@ bool Thread::start(void (*f)(void*), void* arg) {
   if (error == 0 && sched_getaffinity(getpid(), sizeof(set), &set) == 0)
     pthread_setaffinity_np(thread, sizeof(set), &set);
 #endif
+  process_ = error == 0 ? getpid() : 0;
   return error == 0;
 }
 
-void Thread::join() { pthread_join((pthread_t)handle_, nullptr); }
+void Thread::join() {
+  if (process_ == getpid()) pthread_join((pthread_t)handle_, nullptr);
+}
 
 int processor_count() {
 #if defined(__linux__) && defined(CPU_COUNT)

@@ -20,10 +20,12 @@ bool Thread::start(void (*f)(void*), void* arg) {
       },
       this, 0, nullptr);
   handle_ = reinterpret_cast<uintptr_t>(thread);
+  process_ = thread != nullptr ? 1 : 0;
   return thread != nullptr;
 }
 
 void Thread::join() {
+  if (process_ == 0) return;
   WaitForSingleObject(reinterpret_cast<HANDLE>(handle_), INFINITE);
   CloseHandle(reinterpret_cast<HANDLE>(handle_));
 }

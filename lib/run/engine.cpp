@@ -85,6 +85,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const Graph& graph, const Session
 
 Status Engine::compile_for_all(const Graph& source, const SessionOptions& options,
                                const Registry& registry, Compiled& compiled) {
+  if (options.packed.empty()) read_ahead(source);  // otherwise the packed weights may suffice
   Graph graph = source;
   CompileContext context{&registry, &options, changed_states(graph), evaluate_constants};
   compiled.first_made_state = graph.states().size();

@@ -69,7 +69,10 @@ std::unique_ptr<PackedFile> PackedFile::open(const std::string& path, std::strin
     file->owner_ = mapping->owner;
     status = file->read({static_cast<std::byte*>(mapping->owner.get()), mapping->bytes.size()});
   }
-  if (status.ok()) return file;
+  if (status.ok()) {
+    if (mapping->ahead != nullptr) mapping->ahead->start();
+    return file;
+  }
   if (status.code() != Code::not_found)
     why = str_cat("packed weights of '", path, "' are not used: ", status.message());
   return nullptr;

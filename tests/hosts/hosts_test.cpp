@@ -2,6 +2,7 @@
 // The library as a guest: a host's memory, threads and log; a process that forks after loading;
 // runs inside coroutines; a shared library that contains the library, loaded and unloaded.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,12 +10,15 @@
 #include <atomic>
 #include <coroutine>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "hg/hg.h"
+#include "tests/support/temporary_file.h"
 
 namespace hg::test {
 namespace {
@@ -184,6 +188,57 @@ void expect_answers_after_fork(int threads) {
 }
 TEST(Hosts, ForkAfterLoad) { expect_answers_after_fork(1); }
 TEST(Hosts, ForkAfterRunsOfSeveralThreads) { expect_answers_after_fork(4); }
+
+// Drops a file from the system's memory, if the system lets it.
+void forget(const std::string& path) {
+#ifdef __linux__
+  const int file = open(path.c_str(), O_RDONLY);
+  ASSERT_GE(file, 0);
+  fsync(file);
+  posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+  close(file);
+#else
+  (void)path;
+#endif
+}
+
+// A thread reads a large file that is not in memory. The model may go at once, also in the child of
+// a fork, which has no such thread.
+TEST(Hosts, ModelsGoWhileTheirFilesAreRead) {
+  const TemporaryFile file("hosts.hgm");
+  Graph graph;
+  const Value w = graph.parameter("w", f32, {8, 1 << 20}, init::uniform(-1, 1, 1));
+  graph.output("y", w + graph.input("x", f32, {}));
+  const std::vector<std::byte> bytes(
+      graph.states()[0].data.tensor.as<std::byte>(),
+      graph.states()[0].data.tensor.as<std::byte>() + graph.states()[0].data.tensor.bytes());
+  ASSERT_TRUE(Model::from_graph(std::move(graph))->save(file.path()).ok());
+  const auto is_whole = [&](const Model& model) {
+    const Tensor& tensor = model.graph().states()[0].data.tensor;
+    return static_cast<size_t>(tensor.bytes()) == bytes.size() &&
+           std::memcmp(tensor.data, bytes.data(), bytes.size()) == 0;
+  };
+  for (int turn = 0; turn < 20; ++turn) {
+    forget(file.path());
+    std::optional<Result<Model>> model = Model::load(file.path());
+    ASSERT_TRUE((*model).ok());
+    const pid_t child = turn % 2 == 0 ? fork() : -1;
+    if (child == 0) {
+      alarm(60);
+      const bool is_right = is_whole(**model);
+      model.reset();
+      _exit(is_right ? 0 : 1);
+    }
+    if (turn % 4 < 2) {
+      EXPECT_TRUE(is_whole(**model));
+    }
+    model.reset();
+    if (child < 0) continue;
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+}
 
 struct Task {
   struct promise_type {

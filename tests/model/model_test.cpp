@@ -63,7 +63,7 @@ Model sample() {
                   .source = "libtorch 2.13.0",
                   .source_hash = "0123456789abcdef",
                   .quantized = {{"block.first.weight", 0.25}, {"w", 0}}});
-  return std::move(model);
+  return model;
 }
 
 // Any damage of the graph reaches the reader.
@@ -479,7 +479,7 @@ TEST(ModelFile, NamesOfAttachmentsAreUniqueTexts) {
 TEST(ModelFile, DamagedAttachmentsAreRefused) {
   Model model = sample();
   Model::Info info;
-  info.attachments = {{"first.json", "0123456789"}, {"other.json", "abc"}};
+  info.attachments = {{"other.json", std::string(70000, 'o')}, {"first.json", "0123456789"}};
   model.set_info(std::move(info));
   const std::vector<std::byte> whole = bytes_of(model);
   const auto place = [&](std::string_view text) {
@@ -517,6 +517,25 @@ TEST(ModelFile, DamagedAttachmentsAreRefused) {
     EXPECT_EQ(
         read(bytes).find(str_cat("the attachment 'first.json' has 10 bytes at ", bad, " of ")), 0u);
   }
+}
+
+// Attachments, scales and small states come before large ones.
+TEST(ModelFile, LargeStatesComeLast) {
+  Graph graph;
+  graph.constant(*TensorData::allocate(i8, {1000, 4096}), "levels");
+  graph.constant(*TensorData::allocate(f16, {1000, 128}), "scales");
+  graph.output("y", graph.input("x", f32, {}));
+  Model model = must(Model::from_graph(std::move(graph)));
+  Model::Info info;
+  info.attachments = {{"tokenizer.json", "{}"}};
+  model.set_info(std::move(info));
+  const std::vector<std::byte> bytes = bytes_of(model);
+  FileHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const file::Model* const read = file::GetModel(bytes.data() + header.graph_offset);
+  const auto& states = *read->graph()->states();
+  EXPECT_LT(read->attachments()->Get(0)->offset(), states.Get(1)->offset());
+  EXPECT_LT(states.Get(1)->offset(), states.Get(0)->offset());
 }
 
 TEST(ModelFile, NoFileOfOurs) {

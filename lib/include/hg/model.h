@@ -37,8 +37,9 @@ class Model {
  public:
   Model() = default;  // an empty graph
   // Loads a file. By default it is mapped, and the mapping lives as long as any copy of the
-  // weights. Fails with not_found, corrupt_model (naming the position), or unsupported (an op that
-  // is not in the registry). The registry must outlive the model.
+  // weights; a thread reads a large file that is not in memory while sessions are created. Fails
+  // with not_found, corrupt_model (naming the position), or unsupported (an op that is not in the
+  // registry). The registry must outlive the model.
   static Result<Model> load(const std::string& path,
                             const Registry& registry = Registry::built_in(),
                             const LoadOptions& options = {});
