@@ -247,14 +247,16 @@ void pack(PrepareContext& c, ConvInteger& g) {
   const std::string layout =
       !g.has_quads() ? std::string("pairs")
                      : str_cat(g.table->in_tiles ? "tiles." : "", g.in_quads ? "planes" : "quads",
-                               g.table->places_by_row ? "/rows+-" : "+-", g.table->most_pair);
+                               g.table->places_by_row ? "/sorted+-" : "+-", g.table->most_pair);
   const std::string key =
       str_cat("conv_integer.", layout, "/", g.table->mr, "/", s.groups, ":", key_of(zeros));
   g.packed = static_cast<const char*>(
       c.pack(1, key, g.packed_bytes(), [g, weight = c.in(1), zeros](void* to) {
         pack_weight(g, weight, zeros, static_cast<char*>(to));
       }));
-  if (g.packed == nullptr) take_pairs();
+  if (g.packed == nullptr) return take_pairs();
+  if (g.table->places_by_row)  // what products read
+    for (int32_t& place : g.quads.again) place = g.offset[static_cast<size_t>(place)];
 }
 
 [[gnu::cold]] Status prepare(PrepareContext& c) {
@@ -511,10 +513,13 @@ void run(const RunContext& c) noexcept {
           count = block_rows(rows - o, g.table->mr);
           const int64_t at = group * rows + o;
           IntegerFinish f = finish;
-          f.row_add = starts + at;
+          const bool in_order = g.quads.row.empty();
+          const int64_t row_at = in_order ? at : 0;
+          f.row = in_order ? nullptr : g.quads.row.data() + at;
+          f.row_add = starts + row_at;
           f.scale_by_row = by_row;
-          if (by_row) f.scale += at;
-          char* const to = y + (image * s.o + at) * size * y_size;
+          if (by_row) f.scale += row_at;
+          char* const to = y + (image * s.o + row_at) * size * y_size;
           if (quads) {
             const auto* const block =
                 reinterpret_cast<const int8_t*>(packed + g.data_at()) + g.quads.at[at];

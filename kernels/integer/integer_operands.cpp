@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/gemm/tiles.h"
+#include "kernels/saves_code.h"
 
 namespace hg::kernels {
 namespace {
@@ -96,48 +97,64 @@ std::vector<int32_t> panel_places(int64_t quads, int64_t panel_columns) {
 
 Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
                  const ZeroPoints& zeros, const IntegerTable& table) {
+  const bool by_row = !kSavesCode && table.places_by_row;
   Quads quads;
   quads.whole = quads_of(k);
   for (std::vector<int64_t>* each : {&quads.at, &quads.more_at, &quads.more})
     each->resize(static_cast<size_t>(groups * rows));
   std::vector<uint8_t> marks(static_cast<size_t>(quads.whole));
   const int most = table.most_pair;
+  // Lists of positions, one after the other: of each row, or for all rows of a block.
+  std::vector<int32_t> again;
+  std::vector<size_t> ends = {0};
+  const auto find = [&](int64_t row, int count) {
+    std::fill(marks.begin(), marks.end(), uint8_t{0});
+    for (int64_t r = row; r < row + count; ++r)
+      if (weight.dtype == DType::i8)
+        mark_quads(weight.as<int8_t>() + r * k, k, zeros.at(r), most, marks.data());
+      else
+        mark_quads(weight.as<uint8_t>() + r * k, k, zeros.at(r), most, marks.data());
+    for (int64_t place = 0; place < quads.whole; ++place) {
+      if (marks[static_cast<size_t>(place)] == 0) continue;
+      int all = 1;
+      for (int64_t r = row; r < row + count; ++r) {
+        Quad quad(weight, r, k, place, zeros.at(r));
+        int8_t part[4];
+        int parts = 0;
+        for (; !quad.empty(); ++parts) quad.take(most, part);
+        all = std::max(all, parts);
+      }
+      again.insert(again.end(), static_cast<size_t>(all - 1), static_cast<int32_t>(place));
+    }
+    ends.push_back(again.size());
+  };
+  const auto length = [&](size_t list) { return ends[list + 1] - ends[list]; };
+  // A block has as many additional quads as the row that needs most, so its rows need about as
+  // many.
+  for (int64_t row = 0; by_row && row < groups * rows; ++row) {
+    find(row, 1);
+    quads.row.push_back(static_cast<int32_t>(row));
+  }
+  for (auto row = quads.row.begin(); row < quads.row.end(); row += rows)
+    std::stable_sort(row, row + rows, [&](int32_t one, int32_t other) {
+      return length(static_cast<size_t>(one)) < length(static_cast<size_t>(other));
+    });
   for_blocks(groups, rows, table.mr, [&](int64_t first, int count) {
     const auto block = static_cast<size_t>(first);
     quads.at[block] = quads.bytes;
     quads.more_at[block] = static_cast<int64_t>(quads.again.size());
-    // Positions for all rows of a block, or of each row, one list after the other.
-    std::vector<int32_t> again;
-    std::vector<int64_t> ends = {0};  // of the lists
-    const auto find = [&](int64_t row, int rows) {
-      std::fill(marks.begin(), marks.end(), uint8_t{0});
-      for (int64_t r = row; r < row + rows; ++r)
-        if (weight.dtype == DType::i8)
-          mark_quads(weight.as<int8_t>() + r * k, k, zeros.at(r), most, marks.data());
-        else
-          mark_quads(weight.as<uint8_t>() + r * k, k, zeros.at(r), most, marks.data());
-      for (int64_t place = 0; place < quads.whole; ++place) {
-        if (marks[static_cast<size_t>(place)] == 0) continue;
-        int all = 1;
-        for (int64_t r = row; r < row + rows; ++r) {
-          Quad quad(weight, r, k, place, zeros.at(r));
-          int8_t part[4];
-          int parts = 0;
-          for (; !quad.empty(); ++parts) quad.take(most, part);
-          all = std::max(all, parts);
-        }
-        again.insert(again.end(), static_cast<size_t>(all - 1), static_cast<int32_t>(place));
-      }
-      ends.push_back(static_cast<int64_t>(again.size()));
-      quads.more[block] = std::max(quads.more[block], ends.back() - *(ends.end() - 2));
+    if (!by_row) find(first, count);
+    const auto list_of = [&](int r) {
+      return by_row ? static_cast<size_t>(quads.row[block + static_cast<size_t>(r)])
+                    : ends.size() - 2;
     };
-    const int each = table.places_by_row ? 1 : count;
-    for (int r = 0; r < count; r += each) find(first + r, each);
-    for (int64_t i = 0; i < quads.more[block]; ++i)
-      for (size_t list = 1; list < ends.size(); ++list) {  // the weights of missing quads are 0
-        const int64_t at = ends[list - 1] + i;
-        quads.again.push_back(at < ends[list] ? again[static_cast<size_t>(at)] : 0);
-      }
+    const int lists = by_row ? count : 1;
+    size_t more = 0;
+    for (int r = 0; r < lists; ++r) more = std::max(more, length(list_of(r)));
+    for (size_t i = 0; i < more; ++i)
+      for (int r = 0; r < lists; ++r)  // the weights of missing quads are 0
+        quads.again.push_back(i < length(list_of(r)) ? again[ends[list_of(r)] + i] : 0);
+    quads.more[block] = static_cast<int64_t>(more);
     quads.count += (quads.whole + quads.more[block]) * count;
     const QuadRows layout(count, table.side);
     quads.bytes += layout.bytes(quads.whole) + layout.bytes(quads.more[block]);
@@ -158,16 +175,16 @@ void pack_quad_rows(const Quads& quads, int64_t groups, int64_t rows, int64_t k,
                 static_cast<size_t>(layout.bytes(quads.whole) + layout.bytes(quads.more[block])));
     const int64_t step = table.places_by_row ? count : 1;
     for (int r = 0; r < count; ++r) {
-      const int64_t row = table.places_by_row ? r : 0;
+      const int64_t list = table.places_by_row ? r : 0, row = quads.row_at(first + r);
       int32_t sum = 0;
       for (int64_t place = 0, next = 0; place < quads.whole; ++place) {
-        Quad quad(weight, first + r, k, place, zeros.at(first + r));
+        Quad quad(weight, row, k, place, zeros.at(row));
         for (const int each : quad.left) sum += each;
         quad.take(table.most_pair, first_quads + layout.at(place, r));
-        for (; next < quads.more[block] && again[next * step + row] == place; ++next)
+        for (; next < quads.more[block] && again[next * step + list] == place; ++next)
           quad.take(table.most_pair, more_quads + layout.at(next, r));
       }
-      sums[first + r] = sum;
+      sums[row] = sum;
     }
   });
 }

@@ -69,7 +69,12 @@ std::vector<int32_t> panel_places(int64_t quads, int64_t panel_columns);
 // exceed the table's most_pair, or one exceeds kMostWeight, the excess becomes another quad at the
 // same position, so that all sums are exact.
 struct Quads {
+  // The row of the weights that is row i of the blocks. With places_by_row, rows of a group are
+  // sorted by their number of additional quads.
+  int64_t row_at(int64_t i) const { return row.empty() ? i : row[static_cast<size_t>(i)]; }
+
   int64_t whole = 0;                 // quads of a row, without the additional ones
+  std::vector<int32_t> row;          // empty if rows are in order
   std::vector<int32_t> again;        // positions of the additional quads, block after block: those
                                      // of all rows, or with places_by_row [more][rows]
   std::vector<int64_t> at, more_at;  // by the first row of a block: its bytes, its positions

@@ -48,12 +48,12 @@ HWY_INLINE void add_quad(const uint8_t* panel, const int8_t* a, V32 (*sum)[kVect
 
 template <bool kDot, int kRows, int kVectors>
 HWY_INLINE void add_all_quads(const QuadPlaces& places, const int8_t* HWY_RESTRICT a,
-                              const uint8_t* HWY_RESTRICT x, const int32_t* start,
+                              const uint8_t* HWY_RESTRICT x, const IntegerFinish* f,
                               V32 (&sum)[kRows][kVectors]) {
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Set(D32(), start ? start[i] : 0);
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Set(D32(), f ? f->row_add[f->row_at(i)] : 0);
   const int32_t* const offset = places.offset;
   for (int64_t q = 0; q < places.whole; ++q, a += 4 * kRows) {
     __builtin_prefetch(a + kAhead);
@@ -64,7 +64,7 @@ HWY_INLINE void add_all_quads(const QuadPlaces& places, const int8_t* HWY_RESTRI
     for (int64_t q = 0; q < places.more; ++q, a += 4 * kRows, index += kRows)
 #pragma GCC unroll 8
       for (int i = 0; i < kRows; ++i)
-        add_quad<kDot, 1>(x + int64_t{offset[index[i]]} * 4, a + 4 * i, sum + i);
+        add_quad<kDot, 1>(x + int64_t{index[i]} * 4, a + 4 * i, sum + i);
   } else {
     for (int64_t q = 0; q < places.more; ++q, a += 4 * kRows)
       add_quad<kDot, kRows>(x + int64_t{offset[places.index[q]]} * 4, a, sum);
@@ -87,19 +87,21 @@ HWY_INLINE void store_bytes(const V32 (&sum)[kRows][kVectors], const IntegerFini
   const AsBytes as_bytes(f);
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
-    const auto scale = hn::Set(DF(), f.scale[f.scale_by_row ? i : 0]);
+    const int64_t row = f.row_at(i);
+    const auto scale = hn::Set(DF(), f.scale[f.scale_by_row ? row : 0]);
+    uint8_t* const to = y + row * y_row;
 #if HWY_TARGET == HWY_AVX2
     if constexpr (kVectors == 2 && !kSavesCode)
       if (valid >= kNr) {
         as_bytes.store(hn::Mul(hn::ConvertTo(DF(), sum[i][0]), scale),
-                       hn::Mul(hn::ConvertTo(DF(), sum[i][1]), scale), y + i * y_row);
+                       hn::Mul(hn::ConvertTo(DF(), sum[i][1]), scale), to);
         continue;
       }
 #endif
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v)
       store_low_bytes(as_bytes.in_lanes(hn::Mul(hn::ConvertTo(DF(), sum[i][v]), scale)),
-                      valid - v * kLanes, y + i * y_row + v * kLanes);
+                      valid - v * kLanes, to + v * kLanes);
   }
 }
 
@@ -125,7 +127,7 @@ template <bool kDot, int kRows, int kVectors>
 void quad_bytes_block(const QuadPlaces& places, const int8_t* a, const uint8_t* x,
                       const IntegerFinish& f, int64_t valid, uint8_t* y, int64_t y_row) {
   V32 sum[kRows][kVectors];
-  add_all_quads<kDot>(places, a, x, f.row_add, sum);
+  add_all_quads<kDot>(places, a, x, &f, sum);
   store_bytes(sum, f, valid, y, y_row);
 }
 
@@ -183,7 +185,7 @@ HWY_INLINE void few_columns(int rows, int few, const QuadPlaces& places, const i
       for (int j = 0; j < kColumns; ++j) {
         HWY_ALIGN int32_t quads[8] = {};  // of the rows
         for (int i = 0; i < std::min(rows, 8); ++i)
-          std::memcpy(quads + i, x + (int64_t{places.offset[index[i]]} + j) * 4, 4);
+          std::memcpy(quads + i, x + (int64_t{index[i]} + j) * 4, 4);
         const auto w = hn::LoadU(d, reinterpret_cast<const int32_t*>(a));
         sum[0][j] = add_quads<kDot>(sum[0][j], hn::Load(d, quads), w);
       }

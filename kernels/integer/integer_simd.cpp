@@ -276,9 +276,10 @@ void finish_bytes(int64_t rows, int64_t columns, const int32_t* sums, int64_t su
   const AsBytes as_bytes(f);
   uint8_t* const end = y + (rows - 1) * y_row + columns;
   for (int64_t i = 0; i < rows; ++i, sums += sums_row) {
-    const V32 start = hn::Set(D32(), f.row_add ? f.row_add[i] : f.add);
-    const auto scale = hn::Set(DF(), f.scale[f.scale_by_row ? i : 0]);
-    uint8_t* to = y + i * y_row;
+    const int64_t row = f.row_at(i);
+    const V32 start = hn::Set(D32(), f.row_add ? f.row_add[row] : f.add);
+    const auto scale = hn::Set(DF(), f.scale[f.scale_by_row ? row : 0]);
+    uint8_t* to = y + row * y_row;
     int64_t j = 0;
 #if HWY_TARGET == HWY_AVX2
     const auto scaled = [&](int64_t at) HWY_ATTR {
@@ -291,7 +292,7 @@ void finish_bytes(int64_t rows, int64_t columns, const int32_t* sums, int64_t su
     for (; j < columns; j += kLanes, to += kLanes) {
       const V32 sum = hn::Add(hn::LoadU(D32(), sums + j), start);
       // The next row overwrites the excess.
-      const bool is_whole = y_row == columns && end - to >= kLanes;
+      const bool is_whole = !f.row && y_row == columns && end - to >= kLanes;
       store_low_bytes(as_bytes.in_lanes(hn::Mul(hn::ConvertTo(DF(), sum), scale)),
                       is_whole ? kLanes : columns - j, to);
     }
@@ -308,10 +309,11 @@ void finish(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row
   const int size = is_bytes ? 1 : 4;
 #pragma GCC unroll 1
   for (int64_t i = 0; i < rows; ++i, sums += sums_row) {
-    const V32 start = hn::Set(d, f.row_add ? f.row_add[i] : f.add);
+    const int64_t row = f.row_at(i);
+    const V32 start = hn::Set(d, f.row_add ? f.row_add[row] : f.add);
     const V32 factor = hn::Set(d, f.row_factor ? f.row_factor[i] : 0);
-    auto scale = hn::Set(DF(), f.scale ? f.scale[f.scale_by_row ? i : 0] : 1.0f);
-    char* to = static_cast<char*>(y) + i * y_row * size;
+    auto scale = hn::Set(DF(), f.scale ? f.scale[f.scale_by_row ? row : 0] : 1.0f);
+    char* to = static_cast<char*>(y) + row * y_row * size;
 #pragma GCC unroll 1
     for (int64_t j = 0; j < columns; j += kLanes, to += kLanes * size) {
       const int valid = columns - j < kLanes ? static_cast<int>(columns - j) : kLanes;

@@ -23,6 +23,9 @@ struct IntegerFinish {
   const int32_t* column_factor = nullptr;
   const float* scale = nullptr;  // null: y is i32
   bool scale_by_row = false, scale_by_column = false;
+  // Of row_add, of scale and of y, if the rows are not in order.
+  const int32_t* row = nullptr;
+  int64_t row_at(int64_t i) const { return row ? row[i] : i; }
   DType to = DType::i32;
   float zero = 0;  // of an 8-bit result
 };
@@ -31,7 +34,7 @@ struct IntegerFinish {
 struct QuadPlaces {
   int64_t whole = 0, more = 0;
   const int32_t* offset = nullptr;  // of the places
-  const int32_t* index = nullptr;   // [more], or [more, rows]
+  const int32_t* index = nullptr;   // [more], or offsets [more, rows]
   // What tiles bring to the second-level cache meanwhile.
   const void* next = nullptr;
   int64_t next_bytes = 0;
@@ -118,7 +121,7 @@ struct IntegerTable {
   // bytes for each quad, offset[quad] columns after the first; the next nr columns follow after
   // `x_step` bytes. Quads after the first `whole` ones read the places that `index` names again.
   // With in_tiles, sums are computed in tiles (AMX): the panels of x hold their quads in order,
-  // without offsets, up to a multiple of kTileSide. With places_by_row, `index` has a place for
+  // without offsets, up to a multiple of kTileSide. With places_by_row, `index` has an offset for
   // each row.
   bool signed_quads = false, in_tiles = false, places_by_row = false;
   int64_t side = 1;  // of tiles, or of squares of sums
