@@ -29,8 +29,13 @@ struct Depthwise {
   int64_t in_rows(int64_t of_y) const {
     return (of_y - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
   }
-  // Rows of y in one call: rows of x are adjacent if the stride is 1.
-  bool flat() const { return s.stride[1] == 1 && s.stride[2] == 1; }
+  // Whether all rows of y are one call, with the columns between them.
+  bool flat() const {
+    const auto vectors = [&](int64_t columns) { return ceil_div(columns, int64_t{table->nr}); };
+    return s.stride[1] == s.stride[2] &&
+           (s.stride[1] == 1 || vectors(flat_columns(rows)) <= rows * vectors(s.out[2]));
+  }
+  int64_t flat_columns(int64_t of_y) const { return (of_y - 1) * pitch + s.out[2]; }
 };
 
 bool accepts(const PrepareContext& c) {
@@ -95,17 +100,28 @@ void pack_weight(const ConvShape& s, const Tensor& weight, const ZeroPoints& zer
   return {};
 }
 
-// Rows of a channel from `first` on, including the padding above, surrounded by zeros.
-void widen_rows(const Depthwise& g, const uint8_t* x, bool is_signed, int16_t zero, int64_t first,
-                int64_t rows, int16_t* to) {
+// Rows of a channel from `first` on, including the padding above, surrounded by zeros. x has
+// `readable` bytes.
+void widen_rows(const Depthwise& g, const uint8_t* x, int64_t readable, bool is_signed,
+                int16_t zero, int64_t first, int64_t rows, int16_t* to) {
   const ConvShape& s = g.s;
   std::memset(to, 0, static_cast<size_t>((rows * g.pitch + kDepthwiseSlack) * 2));
-  for (int64_t i = 0; i < rows; ++i, to += g.pitch) {
-    const int64_t row = first + i - s.padding[1];
-    if (row >= 0 && row < s.in[1])
-      g.table->widen(s.in[2], (s.in[1] - row) * s.in[2], x + row * s.in[2], is_signed, zero,
-                     to + s.padding[2]);
-  }
+  const int64_t above = first - s.padding[1], begin = std::max<int64_t>(0, above),
+                end = std::min(s.in[1], above + rows);
+  if (begin < end)
+    g.table->widen(end - begin, s.in[2], readable - begin * s.in[2], x + begin * s.in[2], is_signed,
+                   zero, to + (begin - above) * g.pitch + s.padding[2], g.pitch);
+}
+
+// Lines of bytes, `pitch` apart, one after the other.
+void copy_lines(int64_t lines, int64_t width, const uint8_t* from, int64_t pitch, uint8_t* to) {
+  constexpr int64_t kShort = 16;
+  const uint8_t* const end = to + lines * width;
+  for (int64_t i = 0; i < lines; ++i, from += pitch, to += width)
+    if (width <= kShort && end - to >= kShort)  // the next line overwrites the excess
+      std::memcpy(to, from, kShort);
+    else
+      copy_line(to, from, width);
 }
 
 void run(const RunContext& c) noexcept {
@@ -126,6 +142,7 @@ void run(const RunContext& c) noexcept {
   const bool by_channel = c.has(5) && c.in(5).rank() == 1;
   char* const y = c.out(0).as<char>();
   const int64_t y_size = size_of(c.out(0).dtype), each = s.group_o();
+  const bool flat = g.flat();
   const bool rounded = !kSavesCode && y_size == 1 && g.table->depthwise_rounded != nullptr;
   for_tiles(c, s.n * s.groups * g.bands, g.lanes, g.slot_bytes, [&](int64_t task, float* slot) {
     auto* const copy = reinterpret_cast<int16_t*>(slot);
@@ -133,8 +150,8 @@ void run(const RunContext& c) noexcept {
     auto* const bytes = reinterpret_cast<uint8_t*>(sums);
     const int64_t band = task % g.bands, channel = task / g.bands;
     const int64_t first = band * g.rows, rows = std::min(g.rows, s.out[1] - first);
-    widen_rows(g, x + channel * s.in_size(), is_signed, zero, first * s.stride[1], g.in_rows(rows),
-               copy);
+    widen_rows(g, x + channel * s.in_size(), (s.n * s.groups - channel) * s.in_size(), is_signed,
+               zero, first * s.stride[1], g.in_rows(rows), copy);
     const int64_t image = channel / s.groups, group = channel % s.groups;
     for (int64_t o = group * each; o < (group + 1) * each; ++o) {
       const auto* const weights = reinterpret_cast<const int32_t*>(packed + o * g.pairs() * 2);
@@ -151,16 +168,15 @@ void run(const RunContext& c) noexcept {
                            copy + i * s.stride[1] * g.pitch, s.stride[2], count,
                            sums + i * g.pitch);
       };
-      if (g.flat())
-        row_of(0, (rows - 1) * g.pitch + s.out[2]);
+      if (flat)
+        row_of(0, g.flat_columns(rows));
       else
         for (int64_t i = 0; i < rows; ++i) row_of(i, s.out[2]);
       if (!rounded) {
         g.table->finish(rows, s.out[2], sums, g.pitch, f, to, s.out[2]);
         continue;
       }
-      for (int64_t i = 0; i < rows; ++i)
-        copy_line(reinterpret_cast<uint8_t*>(to) + i * s.out[2], bytes + i * g.pitch, s.out[2]);
+      copy_lines(rows, s.out[2], bytes, g.pitch, reinterpret_cast<uint8_t*>(to));
     }
   });
 }

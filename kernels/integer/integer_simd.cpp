@@ -134,7 +134,7 @@ HWY_INLINE void depthwise_sums(int taps, const int64_t* offset, const int32_t* w
   const int64_t behind = dense ? 1 : 2 * kLanes, next = dense ? 2 * kLanes : 4 * kLanes;
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) sum[v].clear();
-  for (int t = 0; t < taps; ++t) {
+  const auto add = [&](int t) HWY_ATTR {
     const V16 w = pair_at(weights + t);
     const int16_t* const from = x + offset[t];
 #pragma GCC unroll 2
@@ -142,7 +142,15 @@ HWY_INLINE void depthwise_sums(int taps, const int64_t* offset, const int32_t* w
       sum[v].add(w, hn::LoadU(d, from + v / 2 * next));
       sum[v + 1].add(w, hn::LoadU(d, from + v / 2 * next + behind));
     }
-  }
+  };
+  int t = 0;
+  if constexpr (!kSavesCode)
+    for (; t + 3 <= taps; t += 3) {
+      add(t);
+      add(t + 1);
+      add(t + 2);
+    }
+  for (; t < taps; ++t) add(t);
 }
 
 template <int kVectors>
@@ -187,15 +195,22 @@ HWY_INLINE void rounded_block(int taps, const int64_t* offset, const int32_t* we
   }
 }
 
-void depthwise_rounded(int taps, const int64_t* offset, const int32_t* weights, const int16_t* x,
-                       int64_t step, int64_t count, const IntegerFinish& f, uint8_t* y) {
-  const bool dense = step == 1;
+template <bool kDense>
+HWY_INLINE void rounded_line(int taps, const int64_t* offset, const int32_t* weights,
+                             const int16_t* x, int64_t count, const IntegerFinish& f, uint8_t* y) {
   const AsBytes as_bytes(f);
   const V32 add = hn::Set(D32(), f.add);
   const auto scale = hn::Set(DF(), *f.scale);
-  for (; count > kNr; count -= 2 * kNr, x += 2 * kNr * step, y += 2 * kNr)
-    rounded_block<4>(taps, offset, weights, x, dense, as_bytes, add, scale, y);
-  if (count > 0) rounded_block<2>(taps, offset, weights, x, dense, as_bytes, add, scale, y);
+  constexpr int64_t kStep = kDense ? 1 : 2;
+  for (; count > kNr; count -= 2 * kNr, x += 2 * kNr * kStep, y += 2 * kNr)
+    rounded_block<4>(taps, offset, weights, x, kDense, as_bytes, add, scale, y);
+  if (count > 0) rounded_block<2>(taps, offset, weights, x, kDense, as_bytes, add, scale, y);
+}
+
+void depthwise_rounded(int taps, const int64_t* offset, const int32_t* weights, const int16_t* x,
+                       int64_t step, int64_t count, const IntegerFinish& f, uint8_t* y) {
+  step == 1 ? rounded_line<true>(taps, offset, weights, x, count, f, y)
+            : rounded_line<false>(taps, offset, weights, x, count, f, y);
 }
 
 #endif
@@ -233,39 +248,45 @@ void pack(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_t flip
 
 #if HWY_TARGET == HWY_SCALAR
 
-void widen(int64_t count, int64_t, const uint8_t* from, bool is_signed, int16_t zero, int16_t* to) {
-  for (int64_t j = 0; j < count; ++j)
-    to[j] = static_cast<int16_t>((is_signed ? static_cast<int8_t>(from[j]) : from[j]) - zero);
+void widen(int64_t rows, int64_t count, int64_t, const uint8_t* from, bool is_signed, int16_t zero,
+           int16_t* to, int64_t step) {
+  for (int64_t i = 0; i < rows; ++i, from += count, to += step)
+    for (int64_t j = 0; j < count; ++j)
+      to[j] = static_cast<int16_t>((is_signed ? static_cast<int8_t>(from[j]) : from[j]) - zero);
 }
 
 #else
 
-void widen(int64_t count, int64_t readable, const uint8_t* from, bool is_signed, int16_t zero,
-           int16_t* to) {
+void widen(int64_t rows, int64_t count, int64_t readable, const uint8_t* from, bool is_signed,
+           int16_t zero, int16_t* to, int64_t step) {
   constexpr int kWide = 2 * kLanes;
   const D16 d;
   const hn::Rebind<uint8_t, D16> bytes;
-  const hn::Rebind<int8_t, D16> signed_bytes;
-  const V16 less = hn::Set(d, zero);
+  // i8 are turned into u8.
+  const auto flip = hn::Set(bytes, is_signed ? 128 : 0);
+  const V16 less = hn::Set(d, static_cast<int16_t>(zero + (is_signed ? 128 : 0)));
   const auto number = [&](const uint8_t* at) HWY_ATTR {
-    const auto x = hn::LoadU(bytes, at);
-    const V16 wide =
-        is_signed ? hn::PromoteTo(d, hn::BitCast(signed_bytes, x)) : hn::PromoteTo(d, x);
-    return hn::Sub(wide, less);
+    return hn::Sub(hn::PromoteTo(d, hn::Xor(hn::LoadU(bytes, at), flip)), less);
   };
   if (count >= kWide) {  // the last vector overlaps the preceding one
-    for (int64_t j = 0; j < count; j += kWide) {
-      const int64_t at = std::min(j, count - kWide);
-      hn::StoreU(number(from + at), d, to + at);
-    }
+    for (int64_t i = 0; i < rows; ++i, from += count, to += step)
+      for (int64_t j = 0; j < count; j += kWide) {
+        const int64_t at = std::min(j, count - kWide);
+        hn::StoreU(number(from + at), d, to + at);
+      }
     return;
   }
-  uint8_t part[kWide];
-  if (readable < kWide) {
-    for (int64_t j = 0; j < count; ++j) part[j] = from[j];
-    from = part;
+  // The next row overwrites the excess.
+  const auto valid = hn::FirstN(d, static_cast<size_t>(count));
+  for (int64_t i = 0; i < rows; ++i, from += count, to += step, readable -= count) {
+    uint8_t part[kWide];
+    if (readable < kWide) {
+      std::memcpy(part, from, static_cast<size_t>(count));
+      hn::StoreU(hn::IfThenElseZero(valid, number(part)), d, to);
+    } else {
+      hn::StoreU(hn::IfThenElseZero(valid, number(from)), d, to);
+    }
   }
-  hn::StoreU(hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(count)), number(from)), d, to);
 }
 
 #endif

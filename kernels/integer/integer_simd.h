@@ -146,10 +146,10 @@ struct IntegerTable {
   // Packs four rows of b as quads into panels. flip: 128 turns i8 into u8 and u8 into i8, else 0.
   void (*pack_quads)(int64_t columns, const uint8_t* const* rows, uint8_t flip, uint8_t* to,
                      int64_t panel_step) = nullptr;
-  // Bytes as i16, minus their zero point. Reads at most `readable` bytes. Writes zeros beyond, up
-  // to kDepthwiseSlack.
-  void (*widen)(int64_t count, int64_t readable, const uint8_t* from, bool is_signed, int16_t zero,
-                int16_t* to) = nullptr;
+  // Rows of bytes, one after the other, as i16 minus their zero point, `step` elements apart. Reads
+  // at most `readable` bytes. May write zeros beyond a row, up to kDepthwiseSlack.
+  void (*widen)(int64_t rows, int64_t count, int64_t readable, const uint8_t* from, bool is_signed,
+                int16_t zero, int16_t* to, int64_t step) = nullptr;
   // sums[j] = sum over t of the pair weights[t] times x[offset[t] + step j] and the next element,
   // for a step of 1 or 2. Reads x and writes sums up to kDepthwiseSlack elements beyond.
   void (*depthwise)(int taps, const int64_t* offset, const int32_t* weights, const int16_t* x,
