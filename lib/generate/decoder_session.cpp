@@ -266,7 +266,8 @@ Status DecoderSession::find_carried() {
   const ValueInfo& ids = graph.value_info(ids_.value);
   if (carried_.empty() && ids.type.shape[1].is_constant())
     return unsupported("generate: the input '", ids.name, "' is ", ids.type,
-                       ", but the model has no past");
+                       ", but the model has no past; export it with a dynamic dim 1 of '", ids.name,
+                       "', or with its cache as inputs past.* and outputs present.*");
   return {};
 }
 

@@ -279,6 +279,12 @@ def test_a_module_with_its_cache_in_buffers_generates_tokens():
         assert generator.generate(prompt, max_tokens=STEPS).ids == greedy(module, prompt)
 
 
+def test_a_cache_in_buffers_needs_any_number_of_ids():
+    model = hg.convert(Buffers().eval(), (torch.randint(1, WORDS, (1, 1)), torch.arange(1)))
+    with pytest.raises(hg.UnsupportedError, match="the model has no past; export it with a dynamic dim 1 of 'input_ids', or with its cache as inputs"):
+        hg.Generator(model)
+
+
 class Streaming(torch.nn.Module):
     """No language model: it reads no ids, so its names stay its own."""
 
