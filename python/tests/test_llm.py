@@ -138,6 +138,13 @@ def test_the_context_is_limited(tmp_path):
         runner.run(np.ones((1, 1), np.int64), np.ones((1, 1), np.int64))
 
 
+def changed(model, forward):
+    """`model` with another forward, which calls that of its class."""
+    forward.__signature__ = __import__("inspect").signature(type(model).forward)
+    model.__class__ = type("Other", (type(model),), {"forward": forward})
+    return model
+
+
 def test_a_difference_leaves_no_file(tmp_path):
     model = small()
     forward = type(model).forward
@@ -148,11 +155,23 @@ def test_a_difference_leaves_no_file(tmp_path):
             result.logits = result.logits * 1.01
         return result
 
-    other.__signature__ = __import__("inspect").signature(forward)
-    model.__class__ = type("Other", (type(model),), {"forward": other})
     with pytest.raises(hg.MismatchError, match=r"^\w+: the logits differ from the module's by .*, allowed are .*; generate\(\) of the module contradicts its run on all tokens"):
-        hg.llm.convert(model, tmp_path / "small.hgm")
+        hg.llm.convert(changed(model, other), tmp_path / "small.hgm")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_branch_on_the_length_of_the_text_is_refused(tmp_path):
+    model = small()
+    own = type(model).forward
+
+    def forward(self, input_ids=None, **given):
+        result = own(self, input_ids=input_ids, **given)
+        if input_ids.shape[1] // 4 == 2:
+            result.logits = result.logits + 1
+        return result
+
+    with pytest.raises(hg.UnsupportedError, match=r"the program of torch.export is right for some lengths of text only: with .*time=\d+: .* but the model was converted for [^;]*time"):
+        hg.llm.convert(changed(model, forward), tmp_path / "small.hgm")
 
 
 RECURRENT = {

@@ -94,7 +94,11 @@ def _converted(torch, captured, check, work):
         except (HologramError, MemoryError):
             raise
         except Exception as error:  # such as a size that a program rejects and the module accepts
-            raise UnsupportedError(f"the converted model does not run where the module does: {one_line(error)}") from error
+            text = one_line(error)
+            if "the model was converted for" in text:  # a branch of the module that torch.export took for the example's sizes
+                text = text.partition(", because of")[0].removeprefix("ValueError: ")
+                raise UnsupportedError(f"the program of torch.export is right for some lengths of text only: {text}") from error
+            raise UnsupportedError(f"the converted model does not run where the module does: {text}") from error
         doubts = [each.doubt for each in captured.expected if each.doubt]
         report.warnings += [f"{doubt}; the file gives the tokens of generate()" for doubt in doubts[:1]]
     return models, report

@@ -277,6 +277,8 @@ def compare_decoder(torch, model, all_expected):
     """Raises MismatchError. Returns the largest error of logits, relative to the largest logit of its run."""
     runner, worst = Runner(model), 0.0
     doubt = "".join(f"; {each.doubt}" for each in all_expected if each.doubt)
+    if doubt and runner.steps:
+        doubt += "; the file reads prompts as generate() reads answers, token by token"
     for expected in all_expected:
         runner.start(len(expected.ids[0]), expected.source)
         for run, (ids, mask, wanted) in enumerate(zip(expected.ids, expected.masks, expected.logits)):
