@@ -100,9 +100,12 @@ def model_of(name, more, seed=0):
         autos = transformers.AutoModelForImageTextToText, transformers.AutoModelForMultimodalLM, transformers.AutoModelForSeq2SeqLM
     else:
         whole = pair_of(transformers, kind) if kind in PAIRS else transformers.AutoConfig.for_model(kind)
-        has_parts = whole.is_encoder_decoder and any(isinstance(part, transformers.PreTrainedConfig) for part in vars(whole).values())
+        is_whole = whole.is_encoder_decoder or whole.get_text_config(decoder=True) is whole
+        has_parts = is_whole and any(isinstance(part, transformers.PreTrainedConfig) for part in vars(whole).values())
         config = whole if kind in PAIRS else config_of(whole, more, is_text=True) if has_parts else text_config_of(transformers, kind, more)
         autos = transformers.AutoModelForCausalLM, transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForSpeechSeq2Seq, transformers.AutoModelForImageTextToText
+        if not any(type(config) in auto._model_mapping for auto in autos):  # such as Mllama's, which makes its decoder of the whole configuration
+            config = config_of(whole, more)
         autos = autos[1:] if config.is_encoder_decoder else autos
     auto = next(auto for auto in autos if type(config) in auto._model_mapping)
     model = auto.from_config(config, dtype=torch.float32).eval()

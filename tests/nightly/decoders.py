@@ -4,8 +4,9 @@
 
 For each architecture, 64 tokens are compared for prompts of 1, 7 and 40 tokens, alone and three together with padding on
 the left. Encoders read these prompts, padded on the right, or random features. TYPE:images is a whole model with an image in
-each prompt, and TYPE:text the same model, or one that reads sounds, converted with text_only. The architectures are those of CASES, the model types given
-as arguments, or with --all every one that this version of transformers has.
+each prompt, and TYPE:text the same model, or one that reads sounds, converted with text_only. TYPE#SEED is a decoder with a random configuration. The
+architectures are those of CASES, the model types given as arguments, or with --all every one that this version of transformers has. --random N adds N
+random configurations of each decoder of RANDOM.
 Prints a row per architecture; fails if one of CASES fails."""
 
 import argparse
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 
+from decoder_configs import drawn_of
 from decoder_models import WORDS, model_of
 
 LENGTHS, STEPS, START = (1, 7, 40), 64, 3  # START: the id that begins answers of encoder-decoders
@@ -42,10 +44,20 @@ OMNI = {"vision_start_token_id": 180, "audio_start_token_id": 181, "vision_end_t
 
 VQ = {"embed_dim": 8, "base_channels": 32, "channel_multiplier": [1, 1], "num_res_blocks": 1, "latent_channels": 8}
 
+EMU = {
+    "vocabulary_map": {"<image>": 200, "<|extra_200|>": 199, "<|visual token 000000|>": 150, "<|visual token 000001|>": 151}, "vq_config": {"codebook_size": 16, **VQ},
+}  # fmt: skip
+
 INKLING = {
     "num_hidden_layers": 4, "layer_types": ["hybrid_sliding", "hybrid"] * 2, "unpadded_vocab_size": 200, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 2,
     "swa_head_dim": 8, "sliding_window_size": 16, "d_rel": 4, "rel_extent": 16,
 }  # fmt: skip
+
+# Decoders for random configurations.
+RANDOM = (
+    "llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3_text", "phi", "phi3", "gpt2", "gpt_neox", "gptj", "falcon", "mpt", "bloom", "opt", "stablelm", "starcoder2",
+    "olmo", "olmo2", "cohere", "cohere2", "granite", "glm4", "smollm3", "mixtral", "qwen2_moe", "gpt_oss", "deepseek_v3", "mamba", "mamba2", "t5", "bart",
+)  # fmt: skip
 
 # Parts of models whose own generate() reads images.
 TEXT_PARTS = {"blip-2:text": "language_model", "instructblip:text": "language_model", "kosmos-2:text": "text_model", "qwen2_5_omni:text": "thinker"}
@@ -79,7 +91,7 @@ CASES = {
     "t5": {"d_kv": 8, "d_ff": 48, "num_heads": 4}, "mt5": {"d_kv": 8, "d_ff": 48, "num_heads": 4}, "bart": ENCODER, "mbart": ENCODER, "marian": {**ENCODER, "decoder_start_token_id": 0},
     "blip:images": {"text_config": {"bos_token_id": START}}, "blip-2:images": {"image_token_index": 200}, "blip-2:text": {}, "instructblip:text": {}, "kosmos-2:text": {"text_config": {"scale_embedding": False}}, "qwen2_5_omni:text": {"enable_audio_output": False, "thinker_config": {**MROPE, **OMNI}},
     "llava:images": {}, "llava:text": {}, "gemma3:images": {}, "gemma3:text": {}, "paligemma:images": {}, "idefics3:images": {}, "smolvlm:images": {},
-    "internvl:images": {}, "idefics2:images": {}, "vipllava:images": {"vision_feature_layers": [-1, -2]}, "mllama:text": {}, "qwen2_vl:text": MROPE, "qwen2_5_vl:text": MROPE, "qwen3_vl:text": {},
+    "internvl:images": {}, "idefics2:images": {}, "vipllava:images": {"vision_feature_layers": [-1, -2]}, "mllama": {}, "mllama:text": {}, "qwen2_vl:text": MROPE, "qwen2_5_vl:text": MROPE, "qwen3_vl:text": {},
     "switch_transformers": {"d_kv": 8, "d_ff": 48, "num_heads": 4, "num_experts": 4, "num_layers": 2, "num_decoder_layers": 2, "expert_capacity": 64, "num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1},
     "nllb-moe": {**ENCODER, "num_experts": 4, "encoder_sparse_step": 2, "decoder_sparse_step": 2, "decoder_start_token_id": 3},
     "fsmt": {**ENCODER, "src_vocab_size": 211, "tgt_vocab_size": 211, "decoder_start_token_id": 3, "langs": ["en", "de"]},
@@ -105,7 +117,7 @@ CASES = {
     "audioflamingo3:text": {}, "minicpmv4_6:text": {}, "minicpmv4_7:text": {}, "glmasr:text": {}, "unlimited_ocr:text": {"text_config": {"sliding_window": 160}},
     "cohere_compass:text": {"text_config": {"rope_parameters": {"full_attention": MROPE["text_config"]["rope_parameters"]}}}, "glm_ocr:text": WHOLE_MROPE, "glm4v_moe:text": WHOLE_MROPE,
     "qwen2_5_omni_thinker:text": {**MROPE, **OMNI}, "qwen3_omni_moe_thinker:text": OMNI,
-    "emu3:text": {"vocabulary_map": {"<image>": 200, "<|extra_200|>": 199, "<|visual token 000000|>": 150, "<|visual token 000001|>": 151}, "vq_config": {"codebook_size": 16, **VQ}},
+    "emu3": EMU, "emu3:text": EMU,
     "chameleon:text": {"vocabulary_map": {"<image>": 200, "IMGIMGBZ": 180, "IMGIMGCZ": 181}, "vq_config": {"num_embeddings": 16, "resolution": 16, **VQ}},
     "glm46v:text": WHOLE_MROPE, "glmga:text": WHOLE_MROPE, "kosmos-2.5:text": {}, "vibevoice": {}, "qwen3_asr": {},
     "hunyuan_vl:text": {"text_config": {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "xdrope_section": [1, 1, 1, 1]}, "head_dim": 8}},
@@ -196,7 +208,16 @@ def check(name, generate, folder):
     import hologram.llm
     from transformers import GenerationConfig
 
-    model = model_of(name, CASES.get(name, {}))
+    name, _, seed = name.partition("#")
+    more = CASES.get(name, {})
+    try:
+        model = model_of(name, more | drawn_of(name, int(seed)) if seed else more)
+        if seed:
+            wanted_of(model, [[5, 7, 11]])
+    except Exception as error:
+        if not seed:
+            raise
+        return f"left out, since there is no such model ({type(error).__name__})"
     path = os.path.join(folder, "model.hgm")
     model.generation_config = GenerationConfig(decoder_start_token_id=START)  # no stop ids
     made = hologram.llm.convert(model, path, text_only=name.endswith(":text"))
@@ -275,6 +296,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("types", nargs="*")
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--random", type=int, default=0, metavar="N")
     parser.add_argument("--generate", default="build/bin/hg-generate")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--timeout", type=int, default=300, help="seconds for an architecture")
@@ -290,12 +312,13 @@ def main():
     known = kinds.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, kinds.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES, kinds.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES
     every = [name for each in known for name in each] + [f"{name}:{form}" for name in kinds.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES for form in ("images", "text")]
     names = args.types or list(dict.fromkeys(every) if args.all else CASES)
+    names += [f"{name}#{seed}" for seed in range(args.random) for name in RANDOM]
     failed = []
     for name, ok, text in results_of(names, args.generate, args.jobs, args.timeout):
         print(f"| {name} | {'equal' if ok else 'FAILED'} | {' '.join(text.split())[:400]} |", flush=True)
         failed += [] if ok else [name]
     print(f"{len(names) - len(failed)} of {len(names)} architectures equal" + (f"; failed: {', '.join(failed)}" if failed else ""))
-    return 1 if any(name in CASES for name in failed) else 0
+    return 1 if any("#" in name or name in CASES for name in failed) else 0
 
 
 if __name__ == "__main__":
