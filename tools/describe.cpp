@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hg/op.h"
+#include "tools/command_line/words.h"
 
 namespace hg::tools {
 namespace {
@@ -61,15 +62,28 @@ nlohmann::ordered_json type_json(std::string_view name, const TensorType& type) 
   return {{"name", name}, {"dtype", hg::to_string(type.dtype)}, {"shape", shape}};
 }
 
+// "NAME: TYPE" of each.
+std::vector<std::string> input_lines(const Graph& graph) {
+  std::vector<std::string> lines;
+  for (const ValueId id : graph.inputs())
+    lines.push_back(str_cat(graph.value_info(id).name, ": ", graph.value_info(id).type));
+  return lines;
+}
+std::vector<std::string> output_lines(const Graph& graph) {
+  std::vector<std::string> lines;
+  for (const auto& [name, id] : graph.outputs())
+    lines.push_back(str_cat(name, ": ", graph.value_info(id).type));
+  return lines;
+}
+
 // "area(w: f32[n], h: f32[n]) -> a: f32[n]"
 std::string entry_text(const Model& entry, const std::string& name) {
   const Graph& graph = entry.graph();
   std::string in, out;
-  for (const ValueId id : graph.inputs())
-    in +=
-        str_cat(in.empty() ? "" : ", ", graph.value_info(id).name, ": ", graph.value_info(id).type);
-  for (const auto& [result, id] : graph.outputs())
-    out += str_cat(out.empty() ? "" : ", ", result, ": ", graph.value_info(id).type);
+  for (const std::string& line : join_numbered(input_lines(graph)))
+    in += str_cat(in.empty() ? "" : ", ", line);
+  for (const std::string& line : join_numbered(output_lines(graph)))
+    out += str_cat(out.empty() ? "" : ", ", line);
   return str_cat("  entry       ", name, "(", in, ")", out.empty() ? "" : " -> ", out, "\n");
 }
 
@@ -122,13 +136,10 @@ std::string description_text(const Model& model, const Description& d) {
   if (!info.source.empty()) out += str_cat("  from        ", info.source, "\n");
   for (const std::string& way : info.not_exercised)
     out += str_cat("  unproven    not exercised: ", way, "\n");
-  for (ValueId id : graph.inputs()) {
-    const ValueInfo& value = graph.value_info(id);
-    out += str_cat("  input       ", value.name, ": ", value.type, "\n");
-  }
-  for (const auto& [name, id] : graph.outputs()) {
-    out += str_cat("  output      ", name, ": ", graph.value_info(id).type, "\n");
-  }
+  for (const std::string& line : join_numbered(input_lines(graph)))
+    out += str_cat("  input       ", line, "\n");
+  for (const std::string& line : join_numbered(output_lines(graph)))
+    out += str_cat("  output      ", line, "\n");
   for (const std::string& guard : d.guards) out += str_cat("  only for    ", guard, "\n");
   out += str_cat("  parameters  ", states_text(d.parameters), "\n");
   if (d.buffers.tensors > 0) out += str_cat("  buffers     ", states_text(d.buffers), "\n");

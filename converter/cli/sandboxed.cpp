@@ -18,6 +18,7 @@
 #include "converter/cli/report.h"
 #include "converter/cli/standard_input.h"
 #include "converter/sandbox/printable.h"
+#include "tools/command_line/words.h"
 
 namespace hg::convert {
 namespace {
@@ -75,8 +76,10 @@ std::string summary_of(const Report& report) {
       str_cat("wrote ", report.job.output == "-" ? "standard output" : report.job.output, ": ",
               nodes, " nodes of ", static_cast<int64_t>(report.ops.size()), " ops, ",
               report.parameters, " parameters, ", report.weight_bytes, " bytes of weights\n");
-  for (const std::string& input : report.inputs) lines += str_cat("  input ", input, "\n");
-  for (const std::string& output : report.outputs) lines += str_cat("  output ", output, "\n");
+  for (const std::string& input : tools::join_numbered(report.inputs))
+    lines += str_cat("  input ", input, "\n");
+  for (const std::string& output : tools::join_numbered(report.outputs))
+    lines += str_cat("  output ", output, "\n");
   for (const CheckedCase& checked : report.check.cases) lines += case_line(checked);
   for (const std::string& line : report.check.drawn)
     lines += str_cat("  integers drawn: ", line, "\n");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <unordered_set>
 
 namespace hg::tools {
 
@@ -58,6 +59,42 @@ std::string unknown_key(std::string_view key, const std::vector<std::string>& kn
   text.append(key).append("\"; it has ");
   for (const std::string& each : known) text.append(&each == known.data() ? "" : ", ").append(each);
   return text;
+}
+
+namespace {
+
+// The line of numbers that begins with a number of `line`, and removes the others from `left`;
+// empty if there is none.
+std::string joined(const std::string& line, std::unordered_set<std::string>& left) {
+  constexpr std::string_view kDigits = "0123456789";
+  const size_t name = line.find(": ");
+  size_t end = 0;
+  for (size_t at; (at = line.find_first_of(kDigits, end)) < name;) {
+    end = line.find_first_not_of(kDigits, at);
+    const std::string before = line.substr(0, at), digits = line.substr(at, end - at),
+                      after = line.substr(end);
+    if (digits.size() > 9 || (digits.size() > 1 && digits[0] == '0')) continue;
+    const int first = std::stoi(digits);
+    int last = first;
+    while (left.contains(before + std::to_string(last + 1) + after)) ++last;
+    if (last - first < 2) continue;
+    for (int i = first + 1; i <= last; ++i) left.erase(before + std::to_string(i) + after);
+    return before + "{" + digits + ".." + std::to_string(last) + "}" + after;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> join_numbered(const std::vector<std::string>& lines) {
+  std::unordered_set<std::string> left(lines.begin(), lines.end());
+  std::vector<std::string> out;
+  for (const std::string& line : lines) {
+    if (left.erase(line) == 0) continue;
+    const std::string range = joined(line, left);
+    out.push_back(range.empty() ? line : range);
+  }
+  return out;
 }
 
 }  // namespace hg::tools

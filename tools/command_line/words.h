@@ -19,4 +19,8 @@ std::string closest_name(std::string_view name, const std::vector<std::string>& 
 // `known`, or "".
 std::string unknown_key(std::string_view key, const std::vector<std::string>& known);
 
+// Joins at least three lines "NAME: TYPE" that differ only in one number of the name, if the numbers
+// are consecutive: "past.{0..29}.key: f32[n]".
+std::vector<std::string> join_numbered(const std::vector<std::string>& lines);
+
 }  // namespace hg::tools
