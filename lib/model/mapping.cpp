@@ -58,7 +58,7 @@ Result<Mapping> map_file(const std::string& path, int64_t max_bytes, bool writab
   void* const begin = made->bytes.get();
   if (begin == nullptr) return out_of_memory("cannot map the file: ", std::strerror(errno));
   Mapping mapping{{static_cast<const std::byte*>(begin), bytes}, made->bytes, true};
-  if (bytes >= kLeastAhead && !is_in_memory(begin, bytes)) {
+  if (bytes >= kLeastAhead && !made->file.is_in_memory(bytes)) {
     mapping.ahead = &made->ahead;
     mapping.owner = std::shared_ptr<void>(std::shared_ptr<void>(made.release(), free_file), begin);
   }

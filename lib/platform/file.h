@@ -31,6 +31,9 @@ class ReadFile {
   // Reads the next bytes, at most this many; -1 with errno. Only 0 means the end of the file, not a
   // short read.
   int64_t read(void* to, size_t bytes);
+  // Whether the first bytes of the file can be read without the disk, judged by a sample. False if
+  // the system does not tell.
+  bool is_in_memory(size_t bytes) const;
   // Maps the first bytes of the file, as long as the result lives; null with errno. Mapped bytes
   // are not a copy: changes of the file become visible, depending on the system. Writes need
   // `writable`; they stay in this mapping and copy the pages that they touch.

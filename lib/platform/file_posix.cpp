@@ -3,6 +3,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -53,6 +54,22 @@ int64_t ReadFile::read(void* to, size_t bytes) {
     const ssize_t got = ::read(number_, to, bytes);
     if (got >= 0 || errno != EINTR) return got;
   }
+}
+
+bool ReadFile::is_in_memory(size_t bytes) const {
+#ifdef RWF_NOWAIT
+  constexpr size_t kSamples = 64;
+  char byte = 0;
+  const iovec to{&byte, 1};
+  size_t found = 0;
+  while (found < kSamples &&
+         preadv2(number_, &to, 1, static_cast<off_t>(bytes / kSamples * found), RWF_NOWAIT) == 1)
+    ++found;
+  return found == kSamples;
+#else
+  (void)bytes;
+  return false;
+#endif
 }
 
 std::shared_ptr<void> ReadFile::map(size_t bytes, bool writable) const {

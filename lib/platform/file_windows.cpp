@@ -129,6 +129,8 @@ int64_t ReadFile::read(void* to, size_t bytes) {
   return _read(number_, to, static_cast<unsigned>(std::min<size_t>(bytes, INT_MAX)));
 }
 
+bool ReadFile::is_in_memory(size_t) const { return false; }
+
 std::shared_ptr<void> ReadFile::map(size_t bytes, bool writable) const {
   const auto file = reinterpret_cast<HANDLE>(_get_osfhandle(number_));
   const uint64_t end = bytes;

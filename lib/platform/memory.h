@@ -32,8 +32,6 @@ void* allocate_zeros(uint64_t bytes);
 // readers find NaN of every float dtype. Memory freed by the library becomes unreadable instead
 // (checked_memory.h).
 void mark_freed(void* memory, uint64_t bytes);
-// Whether a mapped file can be read without the disk, judged by a sample of its pages.
-bool is_in_memory(const void* begin, uint64_t bytes);
 // Lets the system drop the pages that are completely inside this range of a mapped file or a block.
 // Those of a file are read again when used; a block has zeros or what it had. A hint: it may do
 // nothing.

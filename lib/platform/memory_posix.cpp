@@ -68,23 +68,6 @@ void free_aligned(void* memory) {
   std::free(memory);
 }
 
-bool is_in_memory(const void* begin, uint64_t bytes) {
-  bool all = false;
-#ifdef __linux__
-  constexpr uint64_t kSamples = 64, kMostPage = 1 << 16;  // of the processors that Linux runs on
-  char* const at = static_cast<char*>(const_cast<void*>(begin));  // mmap() returned it
-  const uint64_t step = bytes / kSamples / kMostPage * kMostPage;
-  unsigned char state = 1;
-  for (uint64_t i = 0; i < kSamples && (state & 1) != 0; ++i)
-    if (mincore(at + i * step, 1, &state) != 0) state = 0;
-  all = (state & 1) != 0;
-#else
-  (void)begin;
-  (void)bytes;
-#endif
-  return all;
-}
-
 void release_pages(const void* begin, uint64_t bytes) {
 #ifdef __linux__
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));

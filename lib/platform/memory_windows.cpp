@@ -20,8 +20,6 @@ void free_aligned(void* memory) {
 
 void move_to_large_pages(void*, uint64_t) {}
 
-bool is_in_memory(const void*, uint64_t) { return false; }
-
 void release_pages(const void*, uint64_t) {}
 
 void trim_heap() {}
