@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "hg/tensor.h"
+#include "kernels/saves_code.h"
 #include "kernels/simd/row_product.h"
 #include "kernels/simd/tile_side.h"
 
@@ -25,7 +26,7 @@ struct IntegerFinish {
   bool scale_by_row = false, scale_by_column = false;
   // Of row_add, of scale and of y, if the rows are not in order.
   const int32_t* row = nullptr;
-  int64_t row_at(int64_t i) const { return row ? row[i] : i; }
+  int64_t row_at(int64_t i) const { return !kSavesCode && row ? row[i] : i; }
   DType to = DType::i32;
   float zero = 0;  // of an 8-bit result
 };
