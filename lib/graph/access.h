@@ -146,8 +146,8 @@ std::string label(const Graph& graph, const Node& node);
 // As broadcast(), in place. Leaves `a` as it is if it fails.
 Status broadcast_onto(const Shape& b, Shape& a);
 
-// Calls f with the value that the attribute holds. Replaces std::visit, which contains code that
-// throws.
+// Calls f with the value that the attribute holds. Replaces std::visit, which contains code for
+// exceptions.
 template <class F>
 void visit(const Attr& attr, F&& f) {
   const auto call = [&]<class... T>(const std::variant<T...>& value) {

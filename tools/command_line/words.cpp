@@ -63,8 +63,8 @@ std::string unknown_key(std::string_view key, const std::vector<std::string>& kn
 
 namespace {
 
-// The line of numbers that begins with a number of `line`, and removes the others from `left`;
-// empty if there is none.
+// Joins `line` with the lines of `left` that count on from one of its numbers, and removes these.
+// Returns an empty text if no two of them do.
 std::string joined(const std::string& line, std::unordered_set<std::string>& left) {
   constexpr std::string_view kDigits = "0123456789";
   const size_t name = line.find(": ");
