@@ -85,10 +85,11 @@ void pack_panel(const HalfTiles& g, const LevelRows& w, int64_t first, float* pa
   constexpr float kOne = 1;
   Levels plain = g.levels;  // with one scale
   plain.group = std::max<int64_t>(1, k);
-  plain.groups = 0;
   LevelRows levels = w;
   levels.scales = &kOne;
+  levels.half_scales = nullptr;
   levels.offsets = nullptr;
+  levels.groups = 0;
   float numbers[kChunk];
   for (int64_t k0 = 0; k0 < k; k0 += kChunk) {
     const int64_t count = std::min(kChunk, k - k0), padded = ceil_div(count, kStep) * kStep;
@@ -102,7 +103,7 @@ void pack_panel(const HalfTiles& g, const LevelRows& w, int64_t first, float* pa
   }
   for (int64_t group = 0; group < g.levels.groups; ++group, scales += kPanel) {
     for (int64_t j = 0; j < columns; ++j)
-      scales[j] = w.scales[(first + j) * g.levels.groups + group];
+      scales[j] = w.scale((first + j) * g.levels.groups + group);
     std::fill(scales + columns, scales + kPanel, 0.0f);
   }
 }

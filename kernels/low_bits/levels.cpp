@@ -55,33 +55,30 @@ void Levels::widen(const LowBitsTable& table, const LevelRows& w, int64_t r, int
                    int64_t end, float* to) const {
   const bool is_high_row = packing == Packing::rows && r >= byte_rows;
   const int8_t* const row = w.levels + (is_high_row ? r - byte_rows : r) * w.row_bytes;
-  for (int64_t p = begin, next; p < end; to += next - p, p = next) {
-    const int64_t at = r * groups + p / group;
-    const float scale = w.scales[at];
-    const float* const offset = w.offsets != nullptr ? w.offsets + at : nullptr;
-    next = std::min(end, (p / group + 1) * group);
-    switch (packing) {
-      case Packing::bytes:
-        table.widen(Stream::bytes, next - p, row + p, scale, offset, to);
-        break;
-      case Packing::rows:
-        table.widen(is_high_row ? Stream::high : Stream::low, next - p, row + p, scale, offset, to);
-        break;
-      case Packing::halves:
-        if (p < low()) next = std::min(next, low());
-        table.widen(p < low() ? Stream::low : Stream::high, next - p,
-                    row + (p < low() ? p : p - low()), scale, offset, to);
-        break;
-      case Packing::pairs:
-        if (p % 2 != 0 || next - p == 1) {
-          next = p + 1;
-          table.widen(p % 2 != 0 ? Stream::high : Stream::low, 1, row + p / 2, scale, offset, to);
-        } else {
-          next -= (next - p) % 2;
-          table.widen(Stream::pairs, (next - p) / 2, row + p / 2, scale, offset, to);
-        }
-    }
+  LevelRun run = {.from = row + begin, .row = r, .begin = begin, .end = end, .group = group};
+  switch (packing) {
+    case Packing::bytes:
+      break;
+    case Packing::rows:
+      run.stream = is_high_row ? Stream::high : Stream::low;
+      break;
+    case Packing::halves:
+      if (begin < low()) {
+        run.stream = Stream::low;
+        run.end = std::min(end, low());
+        table.widen(w, run, to);
+        to += run.end - begin;
+      }
+      run.stream = Stream::high;
+      run.begin = std::max(begin, low());
+      run.end = end;
+      run.from = row + run.begin - low();
+      break;
+    case Packing::pairs:
+      run.stream = Stream::pairs;
+      run.from = row + begin / 2;
   }
+  if (run.begin < run.end) table.widen(w, run, to);
 }
 
 void Levels::expect(const LevelRows& w, int64_t r, int64_t begin, int64_t end) const {

@@ -204,9 +204,11 @@ void run_embedding(const RunContext& c) noexcept {
   const auto& levels = c.state<Levels>();
   LevelRows w;
   w.levels = c.in(kTableLevels).as<const int8_t>();
-  w.scales = c.in(kTableScales).as<const float>();
+  set_scales(w, c.in(kTableScales).dtype, c.in(kTableScales).data);
   if (c.has(kTableOffsets)) w.offsets = c.in(kTableOffsets).as<const float>();
   w.row_bytes = levels.row_bytes;
+  w.groups = levels.groups;
+  w.n = levels.n;
   const int64_t* const indices = c.in(kIndices).as<const int64_t>();
   const int64_t count = c.in(kIndices).count();
   for (int64_t i = 0; i < count; ++i)

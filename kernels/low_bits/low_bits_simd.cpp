@@ -14,19 +14,15 @@
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/low_bits/level_tiles-inl.h"
+#include "kernels/low_bits/scale_rows-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-using D = hn::ScalableTag<float>;
 using DI = hn::RebindToSigned<D>;
-using V = hn::Vec<D>;
 using VI = hn::Vec<DI>;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 
 // A Decoder unpacks a chunk of levels and adds the products with x to a Sum; scaled() multiplies
 // the sum of a segment. If kScalesLevels, numbers() selects from the multiplied levels of
@@ -156,22 +152,22 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
     for (int j = 0; j < kColumns; ++j) total[0][i][j] = total[1][i][j] = hn::Zero(d);
-  int64_t low_row[kColumns], high_row[kColumns];  // in scales
-  for (int j = 0; j < kColumns; ++j) {
-    low_row[j] = (column + j) * w.groups;
-    high_row[j] = (shares ? std::min(column + j + w.half, w.n - 1) : column + j) * w.groups;
-  }
-  for (int t = 0; t < (shares ? 2 : 1); ++t)
-    for (int64_t i = 0; i < kColumns * w.groups; i += kCacheLine / 4)
-      hwy::Prefetch(w.scales + (t == 0 ? low_row : high_row)[0] + scales_ahead<kColumns>(w) + i);
+  const int64_t high_column = shares ? std::min(column + w.half, w.n - 1) : column;
+  HWY_ALIGN float low_room[kColumns * kScaleRoom];
+  [[maybe_unused]] HWY_ALIGN float high_room[kColumns * kScaleRoom];
+  const int64_t scales_later = scales_ahead<kColumns>(w);
+  ScaleRows<kColumns> low_scales(w, column, scales_later, low_room);
+  ScaleRows<Decode::kHigh ? kColumns : 0> high_scales(w, high_column, scales_later, high_room);
   const int8_t* ahead = w.levels + column * w.row_bytes + kFetchAhead;
   for (int64_t s = 0; s < w.segment_count; ++s) {
     const Segment segment = w.segments[s];
     [[maybe_unused]] const bool same = !shares && segment.low_group == segment.high_group;
     const int8_t* from = w.levels + column * w.row_bytes + segment.begin;
-    const auto low_scale = [&](int j) HWY_ATTR { return w.scales[low_row[j] + segment.low_group]; };
-    const auto high_scale = [&](int j)
-                                HWY_ATTR { return w.scales[high_row[j] + segment.high_group]; };
+    const float* const low_from = low_scales.of(segment.low_group);
+    [[maybe_unused]] const float* high_from = nullptr;
+    if constexpr (Decode::kHigh) high_from = high_scales.of(segment.high_group);
+    const auto low_scale = [&](int j) HWY_ATTR { return low_from[j * low_scales.row()]; };
+    const auto high_scale = [&](int j) HWY_ATTR { return high_from[j * high_scales.row()]; };
     [[maybe_unused]] V low_levels[kColumns], high_levels[kColumns];
     [[maybe_unused]] Sum low[kRows][kColumns], high[kRows][kColumns];
 #pragma GCC unroll 4
@@ -260,7 +256,8 @@ void rows_of(const LowBitsProduct& p, const float* x, float* y) {
   int64_t j = p.first;
 #if HWY_TARGET != HWY_SCALAR
   constexpr int kColumns = kRows == 1 ? 4 : 2;
-  for (; j + kColumns <= p.last; j += kColumns) block<Decode, kRows, kColumns>(p, x, j, y);
+  const int64_t both = p.w.half > 0 ? std::min(p.last, p.w.n - p.w.half) : p.last;
+  for (; j + kColumns <= both; j += kColumns) block<Decode, kRows, kColumns>(p, x, j, y);
 #endif
   for (; j < p.last; ++j)
     for (int i = 0; i < kRows; ++i) block<Decode, 1, 1>(p, x + i * p.x_row, j, y + i * p.y_row);
@@ -310,8 +307,9 @@ float widened(int level, float scale, const float* offset) {
   return offset == nullptr ? product : product + *offset;
 }
 
-void widen(Stream stream, int64_t count, const int8_t* from, float scale, const float* offset,
-           float* to) {
+// The levels of `count` bytes with the same scale; for pairs, two results per byte.
+void widen_bytes(Stream stream, int64_t count, const int8_t* from, float scale, const float* offset,
+                 float* to) {
   int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
   const D d;
@@ -346,6 +344,30 @@ void widen(Stream stream, int64_t count, const int8_t* from, float scale, const 
                                               : high,
                       scale, offset);
     }
+  }
+}
+
+void widen(const LevelRows& w, const LevelRun& run, float* to) {
+  HWY_ALIGN float room[kScaleRoom];
+  ScaleRows<1> scales(w, run.row, 0, room);
+  const bool in_pairs = run.stream == Stream::pairs;
+  const int8_t* from = run.from;
+  auto group = static_cast<int32_t>(run.begin / run.group);
+  const float* offset = w.offsets == nullptr ? nullptr : w.offsets + run.row * w.groups + group;
+  for (int64_t at = run.begin, next; at < run.end; at = next, ++group) {
+    next = std::min(run.end, (group + int64_t{1}) * run.group);
+    const float scale = kSavesCode ? w.scale(run.row * w.groups + group) : *scales.of(group);
+    if (in_pairs && at % 2 != 0) {
+      widen_bytes(Stream::high, 1, from++, scale, offset, to++);
+      ++at;
+    }
+    const int64_t count = in_pairs ? (next - at) / 2 : next - at;
+    widen_bytes(run.stream, count, from, scale, offset, to);
+    from += count;
+    to += in_pairs ? 2 * count : count;
+    if (in_pairs && at < next && next % 2 != 0)
+      widen_bytes(Stream::low, 1, from, scale, offset, to++);
+    if (offset != nullptr) ++offset;
   }
 }
 

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "hg/tensor.h"
+
 namespace hg::kernels {
 
 // Number of bytes that are unpacked at a time. x is laid out in matching chunks
@@ -22,12 +24,17 @@ struct Segment {
 // weight, `half` rows later. x then has the chunks of one stream, which both use.
 struct LevelRows {
   const int8_t* levels = nullptr;
-  int64_t row_bytes = 0;           // from one row to the next
-  const float* scales = nullptr;   // [n, groups]
-  const float* offsets = nullptr;  // likewise, or null
+  int64_t row_bytes = 0;              // from one row to the next
+  const float* scales = nullptr;      // [n, groups]
+  const Half* half_scales = nullptr;  // likewise, instead of `scales`
+  const float* offsets = nullptr;     // likewise, or null
   int64_t groups = 0, n = 0, half = 0;
   const Segment* segments = nullptr;
   int64_t segment_count = 0;
+
+  float scale(int64_t at) const {
+    return half_scales != nullptr ? static_cast<float>(half_scales[at]) : scales[at];
+  }
 };
 
 // y[rows, for the byte rows from `first` to `last`]. x is in the layout of the table's loops; its
@@ -79,6 +86,14 @@ struct LevelPanel {
 
 enum class Stream : uint8_t { bytes, low, high, pairs };
 
+// Columns of a row whose levels are consecutive in a stream. `from` has the first one.
+struct LevelRun {
+  Stream stream = Stream::bytes;
+  const int8_t* from = nullptr;
+  int64_t row = 0, begin = 0, end = 0;
+  int64_t group = 1;  // number of columns that share a scale
+};
+
 struct LowBitsTable {
   // Up to this many rows of x, bytes and nibbles take less time than products with widened levels.
   int64_t few_rows = 0;
@@ -87,10 +102,8 @@ struct LowBitsTable {
   void (*bytes)(const LowBitsProduct& p) = nullptr;
   void (*nibbles)(const LowBitsProduct& p) = nullptr;
   void (*add_offsets)(const OffsetProduct& p) = nullptr;
-  // to[i] = level * scale + offset for `count` bytes; for pairs, two results per byte. A null
-  // offset is 0.
-  void (*widen)(Stream stream, int64_t count, const int8_t* from, float scale, const float* offset,
-                float* to) = nullptr;
+  // level * scale + offset.
+  void (*widen)(const LevelRows& w, const LevelRun& run, float* to) = nullptr;
   // Null without AMX.
   void (*tiles)(const LevelPanel& p) = nullptr;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/element.h"
+#include "kernels/saves_code.h"
 
 namespace hg::kernels {
 namespace {
@@ -14,7 +15,18 @@ constexpr int64_t kMostColumns = int64_t{1} << 30;  // of segments, which are co
 
 bool is_contiguous_along_k(const Tensor& t) { return t.strides[1] == 1 || t.shape[1] <= 1; }
 
+// Whether scales of f16 are copied as f32, to save the code that widens them in loops.
+bool is_widened(const Tensor& t) { return kSavesCode && t.dtype == f16; }
+int64_t copied_size(const Tensor& t) { return is_widened(t) ? 4 : size_of(t.dtype); }
+
 void copy_matrix(const Tensor& from, void* to) {
+  if (is_widened(from)) {
+    for (int64_t i = 0; i < from.shape[0]; ++i)
+      for (int64_t j = 0; j < from.shape[1]; ++j)
+        static_cast<float*>(to)[i * from.shape[1] + j] =
+            static_cast<float>(from.as<const Half>()[i * from.strides[0] + j * from.strides[1]]);
+    return;
+  }
   const int64_t size = size_of(from.dtype);
   const char* const bytes = from.as<const char>();
   char* at = static_cast<char*>(to);
@@ -29,10 +41,10 @@ Copy copy_of(const PrepareContext& c, int input, int64_t& at) {
   const Tensor& t = c.in(input);
   Copy copy;
   // The loops read consecutive rows of scales. Rows of levels may have gaps.
-  const bool is_ready = is_contiguous_along_k(t) &&
+  const bool is_ready = is_contiguous_along_k(t) && !is_widened(t) &&
                         (input == kLevels ? t.strides[0] >= 0 : t.strides[0] == t.shape[1]);
   if (t.count() == 0 || is_ready) return copy;
-  copy.bytes = t.count() * size_of(t.dtype);
+  copy.bytes = t.count() * copied_size(t);
   copy.packed = c.pack(
       input,
       str_cat("low_bits.rows/", t.shape[0], ",", t.shape[1], ",", t.strides[0], ",", t.strides[1]),
@@ -98,6 +110,13 @@ bool has_sizes(const PrepareContext& c) {
   return c.in(kX).shape[c.in(kX).rank() - 1] <= kMostColumns;
 }
 
+void set_scales(LevelRows& w, DType dtype, const void* scales) {
+  if (dtype == f16)
+    w.half_scales = static_cast<const Half*>(scales);
+  else
+    w.scales = static_cast<const float*>(scales);
+}
+
 LevelRows level_rows(const RunContext& c, const QuantizedLinear& g) {
   const auto data = [&](int i) -> const void* {
     const Copy& copy = g.copies[i];
@@ -110,7 +129,7 @@ LevelRows level_rows(const RunContext& c, const QuantizedLinear& g) {
   };
   LevelRows w;
   w.levels = static_cast<const int8_t*>(data(0));
-  w.scales = static_cast<const float*>(data(1));
+  set_scales(w, is_widened(c.in(kScales)) ? f32 : c.in(kScales).dtype, data(1));
   if (c.has(kOffsets)) w.offsets = static_cast<const float*>(data(2));
   w.row_bytes = g.levels.row_bytes;
   w.groups = g.levels.groups;

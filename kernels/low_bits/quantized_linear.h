@@ -56,6 +56,8 @@ int64_t x_rows(const PrepareContext& c);
 // Whether columns can be counted in 32 bits.
 bool has_sizes(const PrepareContext& c);
 
+// Scales of f32 or f16.
+void set_scales(LevelRows& w, DType dtype, const void* scales);
 // The operands of a run in the form that the loops read, without segments.
 LevelRows level_rows(const RunContext& c, const QuantizedLinear& g);
 

@@ -143,8 +143,8 @@ void pack_panel(const RoundedTiles& g, const LevelRows& w, int64_t first, uint8_
       last += g.pieces[end].count;
     for (int64_t j = 0; j < columns; ++j) {
       g.levels.unpack(*g.rounded, w, first + j, begin, last, rows + j * kRowStep);
-      const float* const from = w.scales + (first + j) * g.levels.groups;
-      for (int64_t p = piece; p < end; ++p) scales[p * nr + j] = from[g.pieces[p].group];
+      const int64_t row = (first + j) * g.levels.groups;
+      for (int64_t p = piece; p < end; ++p) scales[p * nr + j] = w.scale(row + g.pieces[p].group);
     }
     for (int64_t p = piece; p < end; levels += g.quads[p++] * 4 * nr)
       g.rounded->pack(g.quads[p], rows + (g.pieces[p].begin - begin), kRowStep, levels);

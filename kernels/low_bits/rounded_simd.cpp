@@ -16,14 +16,13 @@
 #include "hwy/highway.h"
 #include "kernels/low_bits/rounded_squares-inl.h"
 #include "kernels/low_bits/rounded_tiles-inl.h"
+#include "kernels/low_bits/scale_rows-inl.h"
 #include "kernels/simd/dot-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr float kLeast = 0x1p-100f;  // smaller numbers count as 0
 
@@ -66,7 +65,7 @@ void block(const RoundedProduct& p, int64_t row, int64_t column) {
                                      : high_row * w.groups + segment.high_group;
       int32_t sum = 0;
       for (int i = 0; i < segment.bytes; ++i) sum += x[i] * level_of(from[i], kNibbles, stream);
-      total[stream] += w.scales[at] * (stream == 0 ? scales->low_scale : scales->high_scale) *
+      total[stream] += w.scale(at) * (stream == 0 ? scales->low_scale : scales->high_scale) *
                        static_cast<float>(sum);
       if (stream == 1 || !kNibbles || !shares) x += kRoundedBytes;
     }
@@ -78,11 +77,8 @@ void block(const RoundedProduct& p, int64_t row, int64_t column) {
 
 #else
 
-using D = hn::ScalableTag<float>;
 using DI = hn::RebindToSigned<D>;
-using V = hn::Vec<D>;
 using VI = hn::Vec<DI>;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 
 float round(const float* x, int64_t count, int8_t* to) {
   const D d;
@@ -153,22 +149,22 @@ HWY_NOINLINE void block(const RoundedProduct& p, int64_t row, int64_t column) {
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
       for (int j = 0; j < kColumns; ++j) total[t][i][j] = hn::Zero(d);
-  const float* scale_rows[kStreams][kColumns];
-  for (int t = 0; t < kStreams; ++t)
-    for (int j = 0; j < kColumns; ++j) {
-      const int64_t at = t == 1 && shares ? std::min(column + j + w.half, w.n - 1) : column + j;
-      scale_rows[t][j] = w.scales + at * w.groups;
-    }
+  const int64_t high_column = shares ? std::min(column + w.half, w.n - 1) : column;
+  HWY_ALIGN float low_room[kColumns * kScaleRoom];
+  [[maybe_unused]] HWY_ALIGN float high_room[kColumns * kScaleRoom];
+  const int64_t scales_later = scales_ahead<kColumns>(w);
+  ScaleRows<kColumns> low_scales(w, column, scales_later, low_room);
+  ScaleRows<kNibbles ? kColumns : 0> high_scales(w, high_column, scales_later, high_room);
   // Loads whole vectors: data beyond a segment is multiplied by zeros, but must be memory of the
   // weight.
   const int8_t* const rows = w.levels + column * w.row_bytes;
   const int64_t readable = (p.byte_rows - column - kColumns) * w.row_bytes + p.width;
-  for (int t = 0; t < (shares ? 2 : 1); ++t)
-    for (int64_t i = 0; i < kColumns * w.groups; i += kCacheLine / 4)
-      hwy::Prefetch(scale_rows[t][0] + scales_ahead<kColumns>(w) + i);
   const int8_t* ahead = rows + kFetchAhead;
   for (int64_t s = 0; s < w.segment_count; ++s, ++scales) {
     const Segment segment = w.segments[s];
+    const float* const low_scale = low_scales.of(segment.low_group);
+    [[maybe_unused]] const float* high_scale = nullptr;
+    if constexpr (kNibbles) high_scale = high_scales.of(segment.high_group);
     const int8_t* from = rows + segment.begin;
     int64_t row_bytes = w.row_bytes;
     for (int64_t i = 0; i < kColumns * segment.bytes; i += kCacheLine) hwy::Prefetch(ahead + i);
@@ -234,9 +230,8 @@ HWY_NOINLINE void block(const RoundedProduct& p, int64_t row, int64_t column) {
         const RoundedSegment& scale = scales[i * w.segment_count];
 #pragma GCC unroll 2
         for (int t = 0; t < kStreams; ++t) {
-          const int32_t group = t == 0 ? segment.low_group : segment.high_group;
-          const float both =
-              scale_rows[t][j][group] * (t == 0 ? scale.low_scale : scale.high_scale);
+          const float both = t == 0 ? low_scale[j * low_scales.row()] * scale.low_scale
+                                    : high_scale[j * high_scales.row()] * scale.high_scale;
           total[t][i][j] =
               hn::MulAdd(hn::ConvertTo(d, sums[t][i]), hn::Set(d, both), total[t][i][j]);
         }
@@ -261,7 +256,8 @@ void rows_of(const RoundedProduct& p, int64_t row) {
   int64_t j = p.first;
 #if HWY_TARGET != HWY_SCALAR
   constexpr int kColumns = kRows == 1 ? 4 : 2;
-  for (; j + kColumns <= p.last; j += kColumns) block<kDot, kNibbles, kRows, kColumns>(p, row, j);
+  const int64_t both = p.w.half > 0 ? std::min(p.last, p.w.n - p.w.half) : p.last;
+  for (; j + kColumns <= both; j += kColumns) block<kDot, kNibbles, kRows, kColumns>(p, row, j);
 #endif
   for (; j < p.last; ++j)
     for (int i = 0; i < kRows; ++i) block<kDot, kNibbles, 1, 1>(p, row + i, j);

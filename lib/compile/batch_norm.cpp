@@ -41,7 +41,7 @@ void multiply(const LaterData::Origin& origin, const Tensor& to) {
   const auto dim = static_cast<int>(origin.parameters[0]);
   const int64_t channels = from.shape[dim], outer = dim == 0 ? 1 : from.shape[0];
   const int64_t inner = channels == 0 || outer == 0 ? 0 : from.count() / channels / outer;
-  const auto* floats = from.dtype == f32 ? from.as<float>() : nullptr;
+  const auto* floats = from.dtype == f32 && to.dtype == f32 ? from.as<float>() : nullptr;
   for (int64_t c = 0; c < channels; ++c) {
     const double scale = origin.parameters[static_cast<size_t>(c) + 1];
     for (int64_t o = 0; o < outer; ++o) {
@@ -119,12 +119,12 @@ class BatchNormFolder {
     return scales;
   }
 
-  // The numbers times the scales of the indices of the dim.
-  Result<Value> multiplied(ValueId id, const std::vector<double>& scales, int dim) {
+  // The numbers times the scales of the indices of the dim, in the dtype.
+  Result<Value> multiplied(ValueId id, const std::vector<double>& scales, int dim, DType dtype) {
     const TensorData numbers = *fixed_data(graph_, context_, id);
     LaterData::Origin origin{numbers, recorded_sum(graph_, numbers), {double(dim)}};
     origin.parameters.insert(origin.parameters.end(), scales.begin(), scales.end());
-    return LaterData::add(graph_, graph_.value_info(id).name + "_folded", numbers.tensor.dtype,
+    return LaterData::add(graph_, graph_.value_info(id).name + "_folded", dtype,
                           numbers.tensor.shape, std::move(origin), multiply);
   }
 
@@ -134,7 +134,8 @@ class BatchNormFolder {
       inputs.push_back(id == kNoValue ? Value() : graph_.value(id));
     inputs.resize(std::max(inputs.size(), layer.bias + 1));
     const Tensor& first = fixed_data(graph_, context_, producer.inputs[layer.factors[0]])->tensor;
-    const DType dtype = first.dtype;
+    // The scales of quantized layers may be f16, the result is f32.
+    const DType dtype = graph_.value_info(producer.outputs[0]).type.dtype;
     const int64_t channels = first.shape[layer.channel_dim];
     const std::string name = graph_.value_info(producer.inputs[layer.factors[0]]).name;
     const std::vector<double> scales = scales_of(norm, channels);
@@ -142,7 +143,7 @@ class BatchNormFolder {
     for (const size_t i : layer.factors) {
       const ValueId id = input(producer, i);
       if (id == kNoValue) continue;
-      HG_TRY_ASSIGN(inputs[i], multiplied(id, scales, layer.channel_dim));
+      HG_TRY_ASSIGN(inputs[i], multiplied(id, scales, layer.channel_dim, dtype));
     }
     HG_TRY_ASSIGN(TensorData new_bias, TensorData::allocate(dtype, {channels}));
     for (int64_t c = 0; c < channels; ++c) {

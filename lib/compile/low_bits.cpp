@@ -207,21 +207,35 @@ class Reader {
   Value as(const Value& v, DType dtype) {
     return !v || v.dtype() == dtype ? v : graph_.call("cast", {v}, {{"dtype", dtype}});
   }
-  // Fixed numbers in f32, [blocks of rows, blocks of columns].
+  // Fixed numbers, [blocks of rows, blocks of columns].
   Value numbers(const WeightLevels::Numbers& given) {
     if (given.id == kNoValue) return Value();
-    const Value value = as(graph_.value(given.id), f32);
+    const Value value = graph_.value(given.id);
     const Shape shape = to_shape(given.blocks);
     return value.shape() == shape ? value : graph_.call("reshape", {value}, {{"shape", shape}});
   }
+  // The same in f32.
+  Value floats(const WeightLevels::Numbers& given) { return as(numbers(given), f32); }
+  // The scales, which kernels of the CPU also read in f16.
+  Value scales_of(const WeightLevels::Numbers& given) {
+    if (context_.options->device != Device::cpu) return floats(given);
+    WeightLevels::Numbers stored = given;
+    const auto dtype = [&] { return graph_.value_info(stored.id).type.dtype; };
+    for (const Node* node; dtype() == f32; stored.id = node->inputs[0]) {
+      node = read_.producer(stored.id, "reshape");
+      if (node == nullptr) node = read_.producer(stored.id, "cast");
+      if (node == nullptr) break;
+    }
+    return dtype() == f16 ? numbers(stored) : floats(given);
+  }
   // What a weight adds to levels * scales.
   Value offsets_of(const WeightLevels& q, const Value& scales) {
-    Value zeros = numbers(q.zeros);
+    Value zeros = floats(q.zeros);
     if (q.is_unsigned) {  // as signed levels
       const Value center = graph_.scalar(128.0, f32);
       zeros = zeros ? graph_.call("sub", {zeros, center}) : graph_.scalar(-128.0, f32);
     }
-    Value offsets = numbers(q.offsets);
+    Value offsets = floats(q.offsets);
     if (!zeros) return offsets;
     const Value shift = graph_.call("neg", {graph_.call("mul", {zeros, scales})});
     return offsets ? graph_.call("add", {offsets, shift}) : shift;
@@ -246,8 +260,8 @@ class Reader {
       bytes = as(graph_.call("bitwise_xor", {bytes, graph_.scalar(int64_t{128}, u8)}), i8);
     if (q.ones > 0)
       bytes = graph_.call("reshape", {bytes}, {{"shape", Shape{bytes.dim(0), bytes.dim(1)}}});
-    const Value levels = turn(bytes), factors = numbers(q.scales);
-    const Value scales = of_groups(factors), offsets = of_groups(offsets_of(q, factors));
+    const Value levels = turn(bytes), scales = of_groups(scales_of(q.scales));
+    const Value offsets = of_groups(offsets_of(q, floats(q.scales)));
     const int64_t group = q.split == along ? q.group : k;
     const Packing packing = q.packed < 0        ? Packing::bytes
                             : q.packed == along ? Packing::halves

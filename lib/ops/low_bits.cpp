@@ -14,14 +14,14 @@
 namespace hg::ops {
 namespace {
 
-// A weight [n, k]: levels: i8, scales: [n, ceil(k / group)]
+// A weight [n, k]: levels: i8, scales: f32 or f16 [n, ceil(k / group)]
 Status check_weight(InferContext& c, const TensorType& levels, const TensorType& scales,
                     const Dim& k) {
   const std::optional<Packing> packing = parse_packing(c.attrs().string("packing"));
   const Dim group = c.attrs().integer("group");
   if (!packing) return c.fail("packing is '", c.attrs().string("packing"), "'");
-  if (levels.dtype != i8 || scales.dtype != f32)
-    return c.fail("levels must be i8 and scales f32, but are ", levels.dtype, " and ",
+  if (levels.dtype != i8 || (scales.dtype != f32 && scales.dtype != f16))
+    return c.fail("levels must be i8 and scales f32 or f16, but are ", levels.dtype, " and ",
                   scales.dtype);
   if (levels.rank() != 2 || scales.rank() != 2)
     return c.fail("levels and scales must have 2 dims: levels are ", levels.shape, ", scales ",
@@ -39,7 +39,7 @@ Status check_weight(InferContext& c, const TensorType& levels, const TensorType&
   return {};
 }
 
-// f32, as scales, or none.
+// f32, shaped as scales, or none.
 Status check_offsets(InferContext& c, int input, const TensorType& scales) {
   if (given(c, input) && !c.require_equal(c.in(input), {f32, scales.shape}))
     return c.fail("offsets must be f32", scales.shape, ", but are ", c.in(input));
@@ -113,7 +113,10 @@ Value widened(ExpandContext& c, Value levels, const Value& scales, const Value& 
     levels =
         g.call("slice", {levels}, {{"dim", by_row ? 0 : 1}, {"start", 0}, {"end", by_row ? n : k}});
   }
-  const Value weight = g.call("cast", {levels}, {{"dtype", f32}}) * for_columns(scales, group, k);
+  const auto floats = [&](const Value& x) {
+    return x.dtype() == f32 ? x : g.call("cast", {x}, {{"dtype", f32}});
+  };
+  const Value weight = floats(levels) * for_columns(floats(scales), group, k);
   return offsets ? weight + for_columns(offsets, group, k) : weight;
 }
 

@@ -89,16 +89,20 @@ class WithOffsets : test::Chance {
       writer.put(i, static_cast<int>(below(2 * most)) - most);
     // States must not grow from step to step.
     const double weights = kind_ == Kind::recurrent ? 10.0 / static_cast<double>(k) : 1;
-    const auto numbers = [&](double size) {
-      TensorData data = must(TensorData::allocate(f32, blocks_.scales()));
+    const auto numbers = [&](double size, DType dtype) {
+      TensorData data = must(TensorData::allocate(dtype, blocks_.scales()));
       for (int64_t i = 0; i < data.tensor.count(); ++i)
-        data.tensor.as<float>()[i] =
-            static_cast<float>(static_cast<double>(below(2001) - 1000) / 1000 * size * weights);
+        set_element(data.tensor, i,
+                    static_cast<double>(below(2001) - 1000) / 1000 * size * weights);
       return data;
     };
+    const auto of = [&](const char* name, double size) {
+      const Value stored = g.buffer(name, numbers(size, chance(50) ? f32 : f16));
+      return stored.dtype() == f32 ? stored : cast(stored, f32);
+    };
     const Value four = bits_ == 4 ? g.scalar(int64_t{4}, i8) : Value();
-    const Value scales = g.buffer("scales", numbers(1.0 / most));
-    const Value offsets = chance(80) ? g.buffer("offsets", numbers(1)) : Value();
+    const Value scales = of("scales", 1.0 / most);
+    const Value offsets = chance(80) ? of("offsets", 1) : Value();
     const Value w =
         widened(g.buffer("levels", std::move(levels)), scales,
                 offsets && chance(30) ? neg(offsets) : offsets, four, blocks_, bits_, f32);

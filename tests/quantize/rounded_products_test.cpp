@@ -114,6 +114,9 @@ class Product : test::Chance {
       level = static_cast<int8_t>(chance(10) ? (chance(50) ? -128 : 127) : below(256) - 128);
     scales_.resize(static_cast<size_t>(n_ * groups_));
     for (float& scale : scales_) scale = static_cast<float>(below(1000) - 500) / 1000;
+    has_half_scales_ = chance(50);
+    if (has_half_scales_)
+      for (float& scale : scales_) scale = static_cast<float>(Half(scale));
     offsets_.resize(scales_.size());
     for (float& offset : offsets_) offset = static_cast<float>(below(2001) - 1000) / 100;
     x_.resize(static_cast<size_t>(m_ * k_));
@@ -155,8 +158,11 @@ class Product : test::Chance {
   std::vector<float> answer(int threads, Precision precision) {
     Graph g;
     const Value x = g.input("x", f32, {m_, k_});
-    const Value levels = constant(g, "levels", levels_, rows(), bytes()),
-                scales = constant(g, "scales", scales_, n_, groups_);
+    const Value levels = constant(g, "levels", levels_, rows(), bytes());
+    std::vector<Half> halves;
+    for (const float scale : scales_) halves.push_back(Half(scale));
+    const Value scales = has_half_scales_ ? constant(g, "scales", halves, n_, groups_)
+                                          : constant(g, "scales", scales_, n_, groups_);
     const Value offsets = has_offsets_ ? constant(g, "offsets", offsets_, n_, groups_) : Value();
     g.output("y", g.call("quantized_linear", {x, levels, scales, offsets},
                          {{"packing", std::string(to_string(packing_))},
@@ -228,7 +234,7 @@ class Product : test::Chance {
   DType dtype_ = f32;
   bool is_in_tiles_ = false;
   int64_t m_ = 0, n_ = 0, k_ = 0, group_ = 1, groups_ = 0;
-  bool has_offsets_ = false, is_turned_ = false;
+  bool has_offsets_ = false, has_half_scales_ = false, is_turned_ = false;
   std::vector<int8_t> levels_;
   std::vector<float> scales_, offsets_, x_;
 };

@@ -128,7 +128,7 @@ std::vector<Sample> low_bits() {
                      {"group", group},
                      {"width", width}},
            .gradient = false,
-           .floats = {f32}});
+           .floats = offsets ? std::vector<DType>{f32} : std::vector<DType>{f32, f16}});
       if (offsets) all.back().inputs.push_back({.shape = {n, (width + group - 1) / group}});
     };
     const auto scan = [&](std::string cell, int64_t time, int64_t batch, int64_t hidden,
@@ -172,6 +172,23 @@ std::vector<Sample> low_bits() {
       scan(cell, 2, 0, 3, 1, true, true, false);
       scan(cell, 2, 3, 0, 1, false, true, false);
     }
+    // Scales of f16, of more groups than are widened at a time.
+    const auto with_half_scales = [&](size_t input) {
+      all.back().inputs[input].dtype = f16;
+      all.back().gradient = false;
+    };
+    add(packing, 2, 100, 7, 1, 1);
+    with_half_scales(2);
+    add(packing, 12, 75, 9, 2, 0);
+    with_half_scales(2);
+    matmul(3, 20, 67, 2, true);
+    with_half_scales(2);
+    conv({2, 35, 7}, 9, 1, 2, "none");
+    with_half_scales(2);
+    rows({7}, 9, 70, 1, true);
+    with_half_scales(1);
+    scan("gru", 2, 2, 37, 1, false, true, false);
+    with_half_scales(2);
     rows({}, 1, 1, 1, false);
     rows({5}, 3, 7, 7, true);
     rows({3, 2}, 9, 33, 8, false);

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scales of rows of levels, which are read in order. Included once for every instruction set,
+// as kernels/simd/simd.h describes.
+#if defined(HG_KERNELS_SCALE_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HG_KERNELS_SCALE_ROWS_INL_H_
+#undef HG_KERNELS_SCALE_ROWS_INL_H_
+#else
+#define HG_KERNELS_SCALE_ROWS_INL_H_
+#endif
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/low_bits/low_bits_simd.h"
+#include "kernels/saves_code.h"
+#include "kernels/simd/halves-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+
+constexpr int32_t kScaleRoom = 64;  // groups of a row that are widened at a time
+static_assert(kScaleRoom % kLanes == 0);
+
+// Prefetches the scales that are `ahead` numbers after those of `rows` rows from `first` on.
+// Returns these if they are f32.
+inline HWY_NOINLINE const float* stored_scales(const LevelRows& w, int64_t first, int64_t rows,
+                                               int64_t ahead) {
+  const bool is_half = w.half_scales != nullptr;
+  const int64_t size = is_half ? 2 : 4, at = first * w.groups;
+  const char* const from = is_half ? reinterpret_cast<const char*>(w.half_scales)
+                                   : reinterpret_cast<const char*>(w.scales);
+  for (int64_t i = 0; i < rows * w.groups * size; i += kCacheLine)
+    hwy::Prefetch(from + (at + ahead) * size + i);
+  return is_half ? nullptr : w.scales + at;
+}
+
+// Widens the scales of `rows` rows from `first` on: those of at most kScaleRoom groups from `group`
+// on. Returns the end of these groups.
+inline HWY_NOINLINE int32_t widen_scales(const LevelRows& w, int64_t first, int64_t rows,
+                                         int32_t group, float* room) {
+  const D d;
+  const int64_t count = std::min<int64_t>(kScaleRoom, w.groups - group), all = w.n * w.groups;
+  const int64_t whole = (count + kLanes - 1) / kLanes * kLanes;  // vectors
+  for (int64_t j = 0; j < rows; ++j, room += kScaleRoom) {
+    const int64_t at = (first + j) * w.groups + group;
+    const Half* const from = w.half_scales + at;
+    if (at + whole > all) [[unlikely]] {
+      for (int64_t i = 0; i < count; ++i) room[i] = static_cast<float>(from[i]);
+      continue;
+    }
+    for (int64_t i = 0; i < whole; i += kLanes) hn::Store(load_floats(d, from + i), d, room + i);
+  }
+  return group + static_cast<int32_t>(count);
+}
+
+// The scales of kRows rows of the weight from `first` on, which are read in the order of the
+// groups: those of f32 where they lie, those of f16 widened. Builds with HG_SMALL have no f16 here.
+// `room`: for kRows * kScaleRoom.
+template <int kRows>
+class ScaleRows {
+ public:
+  HWY_INLINE ScaleRows(const LevelRows& w, int64_t first, int64_t ahead, float* room)
+      : w_(w), first_(first), room_(room) {
+    if constexpr (kRows > 0) from_ = stored_scales(w, first, kRows, ahead);
+    if (kSavesCode || from_ != nullptr) {
+      row_ = w.groups;
+      end_ = std::numeric_limits<int32_t>::max();
+    }
+  }
+  // The scales of a group, and row() from each to that of the next row.
+  HWY_INLINE const float* of(int32_t group) {
+    if constexpr (kSavesCode) return from_ + group;
+    if (group >= end_) [[unlikely]] {
+      from_ = room_;
+      begin_ = group;
+      end_ = widen_scales(w_, first_, kRows, group, room_);
+    }
+    return from_ + (group - begin_);
+  }
+  HWY_INLINE int64_t row() const { return row_; }
+
+ private:
+  const LevelRows& w_;
+  int64_t first_;
+  float* room_;
+  const float* from_ = nullptr;
+  int64_t row_ = kScaleRoom;
+  int32_t begin_ = 0, end_ = 0;
+};
+
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
