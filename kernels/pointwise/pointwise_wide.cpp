@@ -253,7 +253,8 @@ struct Pow {
 #if HG_HAS_FOUR_DOUBLES
   static HWY_INLINE M takes(V a, V b) {
     const M is_normal = hn::And(is_above(a, 0x1p-126), is_within(b, 0x1p30));
-    return hn::And(is_normal, is_within(hn::Mul(b, near_log(a)), 690));
+    const M is_near = is_within(hn::Mul(b, near_log(a)), 690);
+    return hn::Or(hn::And(is_normal, is_near), hn::Eq(b, number(2)));
   }
   static HWY_INLINE V of(V a, V b) {
     const V y = near_exp(hn::Mul(b, hn::Log(Wide(), a)));

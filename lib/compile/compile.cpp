@@ -37,6 +37,7 @@ constexpr Pass kAllPasses[] = {
     {.name = "rope", .run = find_rope, .makes = "rope"},
     {.name = "fft", .run = find_real_fft, .makes = "fft_of_real", .or_makes = "fft_to_real"},
     {.name = "gathers", .run = reduce_selected_rows, .makes = "index_select_reduce"},
+    {.name = "powers", .run = square_by_product, .makes = "mul"},
     {.name = "vectors", .run = drop_vectors, .makes = "svdvals", .or_makes = "eigvalsh"},
     {.name = "attention", .run = find_attention, .makes = "attention"},
     {.name = "mixed_attention", .run = mix_attention, .makes = "mixed_attention"},

@@ -55,6 +55,7 @@ Status find_rope(Graph& graph, const CompileContext& context);
 Status find_real_fft(Graph& graph, const CompileContext& context);
 Status reduce_selected_rows(Graph& graph, const CompileContext& context);
 Status drop_vectors(Graph& graph, const CompileContext& context);
+Status square_by_product(Graph& graph, const CompileContext& context);
 Status find_attention(Graph& graph, const CompileContext& context);
 Status mix_attention(Graph& graph, const CompileContext& context);
 Status fuse_epilogues(Graph& graph, const CompileContext& context);

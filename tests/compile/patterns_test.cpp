@@ -274,6 +274,36 @@ TEST(Patterns, HideAllKeysOfAQuery) {
   }
 }
 
+TEST(Patterns, ComputeSquaresAsProducts) {
+  const auto text = [](DType dtype, double exponent) {
+    Graph g;
+    const Value x = g.input("x", dtype, {4});
+    g.output("y", g.call("pow", {x, cast(g.scalar(exponent), dtype)}));
+    return compiled(std::move(g));
+  };
+  for (const DType dtype : {f32, f64, i32}) {
+    EXPECT_NE(text(dtype, 2).find("mul(x, x)"), std::string::npos) << text(dtype, 2);
+    EXPECT_EQ(text(dtype, 3).find("mul(x, x)"), std::string::npos) << text(dtype, 3);
+  }
+  EXPECT_EQ(text(f32, 2.0000002384185791).find("mul"), std::string::npos);
+  const std::vector<float> x = {0,         -0.0f,      -3,  1e30f, -1e30f, 1e-30f,
+                                HUGE_VALF, -HUGE_VALF, NAN, 1.1f,  -1e-40f};
+  const auto count = static_cast<int64_t>(x.size());
+  for (const bool passes : {true, false}) {
+    Graph g;
+    const Value in = g.input("x", f32, {count});
+    g.output("y", g.call("pow", {in, g.scalar(2.0)}));
+    Session session =
+        *Session::create(*Model::from_graph(std::move(g)), {.keep_all_values = !passes});
+    ASSERT_TRUE(session.set_input(0, view(x, {count})).ok());
+    ASSERT_TRUE(session.run().ok());
+    for (size_t i = 0; i < x.size(); ++i) {
+      const float y = session.output(0)->as<float>()[i];
+      EXPECT_TRUE(y == x[i] * x[i] || (std::isnan(x[i]) && std::isnan(y))) << x[i] << " " << y;
+    }
+  }
+}
+
 TEST(Patterns, LeaveActivationsWithOtherNumbers) {
   Graph g;
   const Value x = g.input("x", f32, {4});
