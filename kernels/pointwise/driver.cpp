@@ -16,7 +16,7 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kBlockSize = 512;    // elements of a gather buffer
+constexpr int64_t kBlockSize = 512;    // elements of a gather buffer, for up to 8 inputs
 constexpr int64_t kGrain = 16384;      // elements of one task
 constexpr int64_t kLine = 64;          // bytes
 constexpr int64_t kTileRows = 16;      // elements per line of memory that an operand reads across
@@ -224,6 +224,13 @@ int64_t inner_of(const PointwisePlan& plan) {
 // Long rows: chunks end at the end of a row, so that contiguous rows are read in place.
 bool is_by_row(const PointwisePlan& plan) { return inner_of(plan) >= 128; }
 
+// The buffers of all inputs and of the result are on the stack.
+constexpr int64_t kBufferBytes = 9 * kBlockSize * 8;
+int64_t buffer_elements(const PointwisePlan& plan) {
+  static_assert((kMaxOperands + 1) * kBlockSize / 2 * 8 <= kBufferBytes);
+  return plan.inputs > 8 ? kBlockSize / 2 : kBlockSize;
+}
+
 // Rows that the block reads and writes in place, from element `begin` on.
 void run_rows(const PointwisePlan& plan, const PointwiseParams& params,
               const std::byte* const* base, int64_t begin, int64_t end, std::byte* y) {
@@ -265,7 +272,10 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
   if (!kSavesCode && plan.in_place) return run_rows(plan, params, base, begin, end, y);
   if (params.copies && !plan.narrowed) return gather(plan, 0, base[0], begin, end - begin, y);
   if (params.copies && plan.linear[0] && !plan.widened[0]) return write(plan, x[0], end - begin, y);
-  alignas(64) std::byte buffers[kMaxOperands + 1][kBlockSize * 8];
+  alignas(64) std::byte memory[kBufferBytes];
+  std::byte* buffers[kMaxOperands + 1];  // the last is for the result
+  for (int k = 0; k <= plan.inputs; ++k)
+    buffers[k < plan.inputs ? k : kMaxOperands] = memory + k * buffer_elements(plan) * 8;
   bool filled[kMaxOperands] = {};
   const std::byte* held[kMaxOperands] = {};
   int64_t held_count[kMaxOperands] = {};
@@ -448,13 +458,13 @@ void run_range(const PointwisePlan& plan, const RunContext& c, int64_t begin, in
 
 // Fills buffers of repeating operands once per range: a chunk has whole periods.
 void choose_chunk(PointwisePlan& plan) {
-  const int64_t most = is_by_row(plan) ? 1 : kBlockSize;
+  const int64_t elements = buffer_elements(plan), most = is_by_row(plan) ? 1 : elements;
   int64_t periods[kMaxOperands], longest = 1;
   for (int k = 0; k < plan.inputs; ++k) {
     periods[k] = std::max<int64_t>(1, period_of(plan, k));
     if (periods[k] <= most) longest = std::max(longest, periods[k]);
   }
-  plan.chunk = kBlockSize / longest * longest;
+  plan.chunk = elements / longest * longest;
   for (int k = 0; k < plan.inputs; ++k)
     plan.repeats[k] = periods[k] <= most && longest % periods[k] == 0;
 }

@@ -20,7 +20,7 @@
 
 namespace hg::kernels {
 
-constexpr int kMaxOperands = 8;  // inputs of one block function
+constexpr int kMaxOperands = 16;  // inputs of one block function
 
 // Attributes of the op, in the form that block functions read.
 struct PointwiseParams {

@@ -21,10 +21,10 @@
 namespace hg::kernels {
 namespace {
 
-// Number of results that are alive at one time, and elements of each.
-constexpr int kMostSlots = PointwiseProgram::kMostSteps;
-constexpr int64_t kShortest = 128, kLongest = 1024;
-constexpr int64_t kLongRow = 128;  // elements
+// Elements of all results that are alive at one time, and of each.
+constexpr int64_t kSlotElements = 4096, kLongest = 1024;
+constexpr int64_t kLeastStep = 16;  // pieces have a multiple of so many elements
+constexpr int64_t kLongRow = 128;   // elements
 
 struct Call {
   Block block = nullptr;
@@ -40,13 +40,13 @@ struct Program {
   int64_t in_size[PointwiseProgram::kMostInputs] = {};  // 0: only the first element is read
   uint32_t same = 0;                                    // bit k: so it is with input k
   int64_t out_size = 0;
-  int64_t piece = kShortest;  // elements
+  int64_t piece = 0;  // elements
   std::vector<Call> calls;
 };
 
 void run_program(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
   const Program& program = *static_cast<const Program*>(params.program);
-  alignas(64) std::byte slots[kMostSlots * kShortest * 8];
+  alignas(64) std::byte slots[kSlotElements * 8];
   for (int64_t at = 0; at < n; at += program.piece) {
     const int64_t count = std::min(program.piece, n - at);
     for (const Call& call : program.calls) {
@@ -83,9 +83,9 @@ Result<Call> block_of(const PrepareContext& c, const PointwiseProgram::Step& ste
       own.ids.push_back(kNoValue);
       own.inputs.push_back(arg == PointwiseProgram::kAbsent
                                ? Tensor()
-                               : view(static_cast<void*>(nullptr), dtypes[arg], {kShortest}));
+                               : view(static_cast<void*>(nullptr), dtypes[arg], {kLeastStep}));
     }
-    own.outputs.push_back(view(static_cast<void*>(nullptr), step.dtype, {kShortest}));
+    own.outputs.push_back(view(static_cast<void*>(nullptr), step.dtype, {kLeastStep}));
     PrepareContext one(std::move(own));
     if (kernel->run != &run_pointwise || (kernel->accepts != nullptr && !kernel->accepts(one)))
       continue;
@@ -308,7 +308,7 @@ Result<std::shared_ptr<const Program>> program_of(const PrepareContext& c, Point
     for (const int arg : parts[k].args)
       if (arg >= c.input_count()) last_reader[arg - c.input_count()] = k;
   std::vector<int> slot_of(text.steps.size(), -1);
-  bool taken[kMostSlots] = {};
+  bool taken[PointwiseProgram::kMostSteps] = {};
   for (size_t k = 0; k < parts.size(); ++k) {
     const Part& part = parts[k];
     const PointwiseProgram::Step& step = text.steps[part.step];
@@ -340,7 +340,7 @@ Result<std::shared_ptr<const Program>> program_of(const PrepareContext& c, Point
   }
   const int64_t most = 1 + *std::max_element(slot_of.begin(), slot_of.end());
   program->piece = most == 0 ? std::numeric_limits<int64_t>::max()
-                             : std::min(kLongest, kMostSlots * kShortest / most);
+                             : std::min(kLongest, kSlotElements / most / kLeastStep * kLeastStep);
   for (int k = 0; k < program->inputs; ++k) {
     bool is_same = c.in(k).count() == 1;
     for (const Call& call : program->calls)

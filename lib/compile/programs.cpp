@@ -12,7 +12,9 @@
 namespace hg {
 namespace {
 
-constexpr size_t kMostOnDevice = 16;  // steps, whose results are in registers there
+// Steps of a program of a device, whose results are in registers, and inputs.
+constexpr size_t kMostOnDevice = 16, kMostInputsOnDevice = 8;
+constexpr int kMostTensors = 8;  // inputs of more than one element
 
 // Whether programs can call every kernel that could run the op on the CPU.
 bool runs_in_programs(const Node& node, const CompileContext& context) {
@@ -24,6 +26,17 @@ bool runs_in_programs(const Node& node, const CompileContext& context) {
     });
   };
   return !kernels.empty() && std::all_of(kernels.begin(), kernels.end(), is_own);
+}
+
+// Whether the text form can hold the attributes. It leaves out those that have their defaults.
+bool can_hold_attrs(const Node& node) {
+  for (size_t i = 0; i < node.attrs.size(); ++i) {
+    const Signature::Attribute& attribute = node.op->signature.attributes[i];
+    if ((attribute.required || !(node.attrs[i] == attribute.fallback)) &&
+        !PointwiseProgram::can_hold(node.attrs[i]))
+      return false;
+  }
+  return true;
 }
 
 bool joins_as(Traits trait, const Node& node, const CompileContext& context) {
@@ -87,8 +100,7 @@ class ProgramBuilder {
 
   bool joins(const Node& node) const {
     if (context_.options->device == Device::vulkan && !joins_on_device(node)) return false;
-    return is_elementwise(node, context_) &&
-           std::all_of(node.attrs.begin(), node.attrs.end(), PointwiseProgram::can_hold);
+    return is_elementwise(node, context_) && can_hold_attrs(node);
   }
 
   // A program runs on one side. With a device, only ops that every device can compute join.
@@ -126,8 +138,7 @@ class ProgramBuilder {
   // The elementwise node that only this reduction reads; -1: none.
   int32_t reduced_node(const Node& node) const {
     if (context_.options->device == Device::vulkan || node.inputs.empty() ||
-        !joins_as(kReduction, node, context_) || has_few_columns(node) ||
-        !std::all_of(node.attrs.begin(), node.attrs.end(), PointwiseProgram::can_hold))
+        !joins_as(kReduction, node, context_) || has_few_columns(node) || !can_hold_attrs(node))
       return -1;
     const ValueId x = node.inputs[0];
     const int32_t index = graph_.value_info(x).node;
@@ -152,6 +163,17 @@ class ProgramBuilder {
     }
   }
 
+  bool fits(const std::vector<ValueId>& inputs) const {
+    const size_t most = context_.options->device == Device::vulkan ? kMostInputsOnDevice
+                                                                   : PointwiseProgram::kMostInputs;
+    const auto is_tensor = [&](ValueId id) {
+      const Shape& shape = graph_.value_info(id).type.shape;
+      return !std::all_of(shape.begin(), shape.end(), [](const Dim& d) { return d == Dim(1); });
+    };
+    return !inputs.empty() && inputs.size() <= most &&
+           std::count_if(inputs.begin(), inputs.end(), is_tensor) <= kMostTensors;
+  }
+
   // How many nodes of the program read the value.
   int reads(const Program& program, ValueId id) const {
     int count = 0;
@@ -163,7 +185,7 @@ class ProgramBuilder {
   Program grow(int32_t root, size_t most_steps) const {
     Program program{{root}, {}, ""};
     collect_inputs(program);
-    if (program.inputs.empty() || program.inputs.size() > PointwiseProgram::kMostInputs) return {};
+    if (!fits(program.inputs)) return {};
     const Node& last = graph_.nodes()[root];
     const Shape& shape = graph_.value_info(last.outputs[0]).type.shape;
     for (bool grown = true; grown;) {
@@ -178,7 +200,7 @@ class ProgramBuilder {
         larger.nodes.insert(std::lower_bound(larger.nodes.begin(), larger.nodes.end(), index),
                             index);
         collect_inputs(larger);
-        if (larger.inputs.empty() || larger.inputs.size() > PointwiseProgram::kMostInputs) continue;
+        if (!fits(larger.inputs)) continue;
         program = std::move(larger);
         grown = true;
         break;

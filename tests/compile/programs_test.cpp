@@ -122,6 +122,27 @@ TEST(Programs, ComputeTheSameBits) {
   EXPECT_EQ(run({.threads = 3}), plain);
 }
 
+// Both halves of gelu read the same widened bytes, whose levels and those between have numbers of
+// their own.
+TEST(Programs, JoinWhatBytesBecome) {
+  Graph g;
+  int numbers = 0;
+  const auto number = [&] { return g.input(str_cat("n", int64_t{numbers++}), f32, {}); };
+  const auto levels = [&](const Value& x, const Value& scale, const Value& zero) {
+    return cast(hardtanh(round(x / scale) + zero, 0, 255), u8);
+  };
+  const auto requantized = [&](const Value& x) {
+    const Value scale = number(), zero = number();
+    return (cast(levels(x, scale, zero), f32) - zero) * scale;
+  };
+  const Value x = (cast(g.input("x", u8, {"n", 300}), f32) - number()) * number();
+  const Value half = requantized(requantized(erf(x / 1.414)) + 1.0);
+  g.output("y", levels(requantized(x * half) * 0.5, number(), number()));
+  g.output("z", sigmoid(gelu(g.input("z", f32, {"n", 300}))));
+  const std::string text = compiled(std::move(g));
+  EXPECT_EQ(std::ranges::count(text, '\n'), 2) << text;
+}
+
 TEST(Programs, LeaveWhatOthersRead) {
   Graph g;
   const Value x = g.input("x", f32, {4}), s = g.input("s", f32, {});
@@ -363,9 +384,10 @@ class QuantizedChain : test::Chance {
     Value x =
         of_bytes ? mul(sub(cast(input(g, chance(50) ? u8 : i8, shape_), f32), operand()), operand())
                  : input(g, f32, shape_);
-    if (of_bytes && chance(50)) x = sigmoid(x);
+    if (of_bytes && chance(50)) x = chance(50) ? sigmoid(x) : gelu(x);
+    const bool has_many_numbers = of_bytes && chance(30);  // more inputs than a block has
     Value level;
-    for (int64_t i = 0, links = 1 + below(3); i < links; ++i) {
+    for (int64_t i = 0, links = 1 + below(has_many_numbers ? 6 : 3); i < links; ++i) {
       const DType byte = chance(50) ? u8 : i8;
       const Value scale = operand(), zero = operand();
       const double low = byte == u8 ? 0 : -128;

@@ -29,7 +29,7 @@
 namespace hg {
 
 struct PointwiseProgram {
-  static constexpr int kMostInputs = 8, kMostSteps = 32;
+  static constexpr int kMostInputs = 16, kMostSteps = 48;
   static constexpr int kAbsent = -1;
 
   struct Step {
