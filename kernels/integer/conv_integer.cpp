@@ -86,16 +86,9 @@ struct ConvInteger : ColumnParts {
   }
   // Whether each column is a pixel of y.
   bool has_all_columns() const { return columns() == s.out_size(); }
-  // The columns of a tile for quad_few(): the last ones, if this takes less time than a vector of
-  // sums. Times are in cycles of a block, measured with AVX-512.
-  int64_t few_of(int64_t columns) const {
-    const int64_t rest = columns % (table->nr / 2), steps = quads_of(depth);
-    const bool is_faster = 60 + ceil_div(rest, int64_t{4}) * steps * 5 / 2 < steps * table->mr;
-    return rest <= table->most_few && is_faster ? rest : 0;
-  }
   // Vectors of sums of a group's product.
   double vectors() const {
-    const int64_t lanes = table->nr / 2, few = few_of(columns());
+    const int64_t lanes = table->nr / 2, few = few_of(*table, columns(), quads_of(depth));
     return static_cast<double>(ceil_div(columns() - few, lanes)) + 0.1 * static_cast<double>(few);
   }
   int64_t panels() const { return ceil_div(columns(), table->nr); }
@@ -127,8 +120,8 @@ void pack_weight(const ConvInteger& g, const Tensor& weight, const ZeroPoints& z
   const int64_t rows = g.s.group_o();
   std::vector<uint8_t> bytes;
   if (g.has_quads())
-    return pack_quad_rows(g.quads, g.s.groups, rows, g.depth, in_order(g, weight, zeros, bytes),
-                          zeros, *g.table, reinterpret_cast<int8_t*>(to + g.data_at()),
+    return pack_quad_rows(g.quads, g.s.o, rows, g.depth, in_order(g, weight, zeros, bytes), zeros,
+                          *g.table, reinterpret_cast<int8_t*>(to + g.data_at()),
                           reinterpret_cast<int32_t*>(to));
   for (int64_t group = 0; group < g.s.groups; ++group) {
     const int64_t first = group * rows;
@@ -239,8 +232,8 @@ void pack(PrepareContext& c, ConvInteger& g) {
   if (quads_of(g.depth) < kLeastTileQuads) g.table = &integer_table_of_quads();
   if (takes_quads) {
     std::vector<uint8_t> bytes;
-    g.quads = find_quads(s.groups, s.group_o(), g.depth, in_order(g, c.in(1), zeros, bytes), zeros,
-                         *g.table);
+    g.quads =
+        find_quads(s.o, s.group_o(), g.depth, in_order(g, c.in(1), zeros, bytes), zeros, *g.table);
     if (static_cast<double>(g.quads.count) > kMostQuads * static_cast<double>(g.quads.whole * s.o))
       take_pairs();
   }
@@ -505,7 +498,8 @@ void run(const RunContext& c) noexcept {
         const auto* const quad_columns =
             g.has_panels() ? reinterpret_cast<const uint8_t*>(panels) : planes;
         // The last columns, if they fill little of a vector.
-        const int64_t few = quads ? g.few_of(columns) : 0, most = columns - few;
+        const int64_t few = quads ? few_of(*g.table, columns, quads_of(g.depth)) : 0,
+                      most = columns - few;
         const uint8_t* const few_at = quad_columns + most / nr * panel_step + most % nr * 4;
         const QuadScope scope(*g.table);
         int count;

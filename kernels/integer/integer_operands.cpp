@@ -77,12 +77,12 @@ void mark_quads(const T* row, int64_t k, int zero, int most_pair, uint8_t* marks
 
 // Calls f(first row, rows) for each block.
 template <class F>
-void for_blocks(int64_t groups, int64_t rows, int mr, const F& f) {
+void for_blocks(int64_t rows, int64_t group, int mr, const F& f) {
   int count;
-  for (int64_t group = 0; group < groups; ++group)
-    for (int64_t i = 0; i < rows; i += count) {
-      count = block_rows(rows - i, mr);
-      f(group * rows + i, count);
+  for (int64_t first = 0; first < rows; first += group)
+    for (int64_t i = first, end = std::min(rows, first + group); i < end; i += count) {
+      count = block_rows(end - i, mr);
+      f(i, count);
     }
 }
 
@@ -95,13 +95,13 @@ std::vector<int32_t> panel_places(int64_t quads, int64_t panel_columns) {
   return offsets;
 }
 
-Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
+Quads find_quads(int64_t rows, int64_t group, int64_t k, const Tensor& weight,
                  const ZeroPoints& zeros, const IntegerTable& table) {
   const bool by_row = !kSavesCode && table.places_by_row;
   Quads quads;
   quads.whole = quads_of(k);
   for (std::vector<int64_t>* each : {&quads.at, &quads.more_at, &quads.more})
-    each->resize(static_cast<size_t>(groups * rows));
+    each->resize(static_cast<size_t>(rows));
   std::vector<uint8_t> marks(static_cast<size_t>(quads.whole));
   const int most = table.most_pair;
   // Lists of positions, one after the other: of each row, or for all rows of a block.
@@ -131,15 +131,16 @@ Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
   const auto length = [&](size_t list) { return ends[list + 1] - ends[list]; };
   // A block has as many additional quads as the row that needs most, so its rows need about as
   // many.
-  for (int64_t row = 0; by_row && row < groups * rows; ++row) {
+  for (int64_t row = 0; by_row && row < rows; ++row) {
     find(row, 1);
     quads.row.push_back(static_cast<int32_t>(row));
   }
-  for (auto row = quads.row.begin(); row < quads.row.end(); row += rows)
-    std::stable_sort(row, row + rows, [&](int32_t one, int32_t other) {
-      return length(static_cast<size_t>(one)) < length(static_cast<size_t>(other));
-    });
-  for_blocks(groups, rows, table.mr, [&](int64_t first, int count) {
+  for (int64_t first = 0; by_row && first < rows; first += group)
+    std::stable_sort(quads.row.begin() + first, quads.row.begin() + std::min(rows, first + group),
+                     [&](int32_t one, int32_t other) {
+                       return length(static_cast<size_t>(one)) < length(static_cast<size_t>(other));
+                     });
+  for_blocks(rows, group, table.mr, [&](int64_t first, int count) {
     const auto block = static_cast<size_t>(first);
     quads.at[block] = quads.bytes;
     quads.more_at[block] = static_cast<int64_t>(quads.again.size());
@@ -162,10 +163,10 @@ Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
   return quads;
 }
 
-void pack_quad_rows(const Quads& quads, int64_t groups, int64_t rows, int64_t k,
+void pack_quad_rows(const Quads& quads, int64_t rows, int64_t group, int64_t k,
                     const Tensor& weight, const ZeroPoints& zeros, const IntegerTable& table,
                     int8_t* to, int32_t* sums) {
-  for_blocks(groups, rows, table.mr, [&](int64_t first, int count) {
+  for_blocks(rows, group, table.mr, [&](int64_t first, int count) {
     const auto block = static_cast<size_t>(first);
     const int32_t* const again = quads.again.data() + quads.more_at[block];
     const QuadRows layout(count, table.side);
@@ -176,11 +177,21 @@ void pack_quad_rows(const Quads& quads, int64_t groups, int64_t rows, int64_t k,
     const int64_t step = table.places_by_row ? count : 1;
     for (int r = 0; r < count; ++r) {
       const int64_t list = table.places_by_row ? r : 0, row = quads.row_at(first + r);
+      const int zero = zeros.at(row);
+      const bool plain = zero == 0 && weight.dtype == DType::i8;
       int32_t sum = 0;
       for (int64_t place = 0, next = 0; place < quads.whole; ++place) {
-        Quad quad(weight, row, k, place, zeros.at(row));
+        int8_t* const to_quad = first_quads + layout.at(place, r);
+        const bool is_split = next < quads.more[block] && again[next * step + list] == place;
+        if (plain && !is_split && place * 4 + 4 <= k) {
+          const int8_t* const from = weight.as<int8_t>() + row * k + place * 4;
+          std::memcpy(to_quad, from, 4);
+          sum += from[0] + from[1] + from[2] + from[3];
+          continue;
+        }
+        Quad quad(weight, row, k, place, zero);
         for (const int each : quad.left) sum += each;
-        quad.take(table.most_pair, first_quads + layout.at(place, r));
+        quad.take(table.most_pair, to_quad);
         for (; next < quads.more[block] && again[next * step + list] == place; ++next)
           quad.take(table.most_pair, more_quads + layout.at(next, r));
       }

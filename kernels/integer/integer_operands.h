@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hg/kernel.h"
+#include "kernels/ceil_div.h"
 #include "kernels/integer/integer_simd.h"
 
 namespace hg::kernels {
@@ -82,12 +83,21 @@ struct Quads {
   int64_t count = 0;                 // of all rows, with the additional ones
   int64_t bytes = 0;
 };
-// For `groups` times `rows` rows [k], each group in separate blocks.
-Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
+// For `rows` rows [k] in groups of `group`, the last of which may be smaller. Each group has its
+// own blocks.
+Quads find_quads(int64_t rows, int64_t group, int64_t k, const Tensor& weight,
                  const ZeroPoints& zeros, const IntegerTable& table);
-void pack_quad_rows(const Quads& quads, int64_t groups, int64_t rows, int64_t k,
+void pack_quad_rows(const Quads& quads, int64_t rows, int64_t group, int64_t k,
                     const Tensor& weight, const ZeroPoints& zeros, const IntegerTable& table,
                     int8_t* to, int32_t* sums);
+
+// The last of `columns` for quad_few(), if this takes less time than a vector of sums. Times are in
+// cycles of a block, measured with AVX-512.
+inline int64_t few_of(const IntegerTable& table, int64_t columns, int64_t quads) {
+  const int64_t rest = columns % (table.nr / 2);
+  const bool is_faster = 60 + ceil_div(rest, int64_t{4}) * quads * 5 / 2 < quads * table.mr;
+  return rest <= table.most_few && is_faster ? rest : 0;
+}
 
 // For inputs 5 and 6, the scale and the zero point. The kernel adds the bias.
 IntegerFinish integer_finish(const RunContext& c);

@@ -10,6 +10,7 @@
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/tiles.h"
 #include "kernels/integer/integer_operands.h"
+#include "kernels/integer/turned_product.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -18,10 +19,13 @@ namespace {
 constexpr int64_t kMaxColumns = 256;     // of a tile
 constexpr int64_t kPackGrain = 1 << 15;  // elements that are packed in one task
 
+constexpr int64_t kHeader = 64;  // before a packed b that may be turned: whether it is
+
 struct MatmulInteger {
   MatmulShape s;
   const IntegerTable* table = nullptr;
-  const int8_t* packed = nullptr;  // [matrices of b][panels][steps, nr, 2 or 4], column sums
+  TurnedProduct turned;          // if b can be packed for it
+  const char* packed = nullptr;  // [matrices of b][panels][steps, nr, 2 or 4], column sums
   bool has_quads = false;
   std::vector<int8_t> ones;     // a row of quads, whose products are the column sums
   std::vector<int32_t> offset;  // of the quads of a panel
@@ -96,6 +100,26 @@ const int32_t* column_terms(const RunContext& c, const MatmulInteger& g, const i
   return all;
 }
 
+// Packs b for turned_product.h if its shape allows it. Its weights decide later; if they need too
+// many additional quads, `fill` packs them instead.
+template <class Fill>
+[[gnu::cold]] void pack_for_turned(PrepareContext& c, MatmulInteger& g, const std::string& key,
+                                   const Fill& fill) {
+  g.turned = turned_product(c);
+  if (!g.turned) return;
+  const ZeroPoints zeros = c.has(3) ? zero_points(c.in(3)) : ZeroPoints();
+  const int64_t bytes = kHeader + std::max(g.packed_bytes(), g.turned.packed_bytes());
+  g.packed = static_cast<const char*>(
+      c.pack(1, str_cat(key, ".turned", g.turned.table->mr, ":", key_of(zeros)), bytes,
+             [turned = g.turned, b = c.in(1), zeros, fill, bytes](void* to) {
+               auto* const header = static_cast<char*>(to);
+               std::memset(header, 0, static_cast<size_t>(bytes));
+               *header = pack_turned(turned, b, zeros, header + kHeader);
+               if (*header == 0) fill(header + kHeader);
+             }));
+  if (g.packed == nullptr) g.turned = {};
+}
+
 [[gnu::cold]] Status prepare(PrepareContext& c) {
   MatmulInteger g;
   const Tensor &a = c.in(0), &b = c.in(1);
@@ -121,13 +145,15 @@ const int32_t* column_terms(const RunContext& c, const MatmulInteger& g, const i
     const ZeroPoints zeros = zero_points(c.in(3));
     g.has_factor = zeros.at(0) != 0 || key_of(zeros) != "0";
   }
-  if (b.count() > 0)
-    g.packed = static_cast<const int8_t*>(
-        c.pack(1, str_cat("matmul_integer.", g.layout(), "/", g.table->nr), g.packed_bytes(),
-               [g, b](void* to) {
-                 for (int64_t i = 0; i < g.b_matrices; ++i)
-                   pack_panels(g, b, i, 0, g.panels(), static_cast<int8_t*>(to));
-               }));
+  const std::string key = str_cat("matmul_integer.", g.layout(), "/", g.table->nr);
+  const auto fill = [g, b](char* to) {
+    for (int64_t i = 0; i < g.b_matrices; ++i)
+      pack_panels(g, b, i, 0, g.panels(), reinterpret_cast<int8_t*>(to));
+  };
+  if constexpr (!kSavesCode) pack_for_turned(c, g, key, fill);
+  if (!g.turned && b.count() > 0)
+    g.packed = static_cast<const char*>(
+        c.pack(1, key, g.packed_bytes(), [fill](void* to) { fill(static_cast<char*>(to)); }));
   const int64_t panels = std::max<int64_t>(1, g.panels());
   const int64_t most =
       std::clamp<int64_t>(kPackedRowsFloats * 4 / std::max<int64_t>(1, g.panel_bytes()), 1,
@@ -160,6 +186,8 @@ const int32_t* column_terms(const RunContext& c, const MatmulInteger& g, const i
   g.column_add_at = g.factors_at + slot_step(factors * 4);
   g.packed_at = g.column_add_at + (g.has_quads ? slot_step(g.b_matrices * g.s.n * 4) : 0);
   c.set_workspace(g.packed_at + (g.packed == nullptr ? g.packed_bytes() : 0));
+  if constexpr (!kSavesCode)
+    if (g.turned) c.set_workspace(std::max(c.workspace(), g.turned.workspace()));
   c.make_state(std::move(g));
   return {};
 }
@@ -170,7 +198,12 @@ void run(const RunContext& c) noexcept {
   if (c.out(0).count() == 0) return;
   char* const workspace = c.workspace<char>();
   const Tensor &a = c.in(0), &b = c.in(1);
-  const int8_t* packed = g.packed;
+  const auto* packed = reinterpret_cast<const int8_t*>(g.packed);
+  if constexpr (!kSavesCode)
+    if (g.turned) {
+      packed += kHeader;
+      if (g.packed[0] != 0) return run_turned(c, g.turned, g.packed + kHeader);
+    }
   if (packed == nullptr) {
     auto* const to = reinterpret_cast<int8_t*>(workspace + g.packed_at);
     const int64_t all = g.b_matrices * g.panels();

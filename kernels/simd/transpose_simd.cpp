@@ -65,7 +65,51 @@ void transpose(const uint32_t* from, int64_t from_columns, uint32_t* to, int64_t
       to[r * to_rows + k] = from[r + k * from_columns];
 }
 
+#if HWY_TARGET != HWY_SCALAR && !defined(HG_SMALL)
+
+using Bytes = hn::FixedTag<uint8_t, 16>;
+
+// 16 rows of 16 columns. Each step moves the highest bit of a vector's index below the bits of the
+// element's index; after four steps, both indices have changed places.
+HWY_INLINE void copy_square(const uint8_t* from, int64_t from_columns, uint8_t* to,
+                            int64_t to_rows) {
+  const Bytes d;
+  hn::Vec<Bytes> v[16], next[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) v[i] = hn::LoadU(d, from + i * from_columns);
+#pragma GCC unroll 4
+  for (int step = 0; step < 4; ++step) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      next[2 * i] = hn::InterleaveLower(d, v[i], v[i + 8]);
+      next[2 * i + 1] = hn::InterleaveUpper(d, v[i], v[i + 8]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) v[i] = next[i];
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) hn::StoreU(v[i], d, to + i * to_rows);
+}
+
+#endif
+
+void transpose_of_bytes(const uint8_t* from, int64_t from_columns, uint8_t* to, int64_t to_rows,
+                        int64_t rows, int64_t columns) {
+  int64_t whole_rows = 0, whole_columns = 0;  // that vectors copy
+#if HWY_TARGET != HWY_SCALAR && !defined(HG_SMALL)
+  whole_rows = rows / 16 * 16;
+  whole_columns = columns / 16 * 16;
+  for (int64_t c = 0; c < whole_columns; c += 16)
+    for (int64_t r = 0; r < whole_rows; r += 16)
+      copy_square(from + r + c * from_columns, from_columns, to + r * to_rows + c, to_rows);
+#endif
+  for (int64_t c = 0; c < columns; ++c)
+    for (int64_t r = c < whole_columns ? whole_rows : 0; r < rows; ++r)
+      to[r * to_rows + c] = from[r + c * from_columns];
+}
+
 constexpr Transpose kTranspose = transpose;
+constexpr TransposeOf<uint8_t> kTransposeBytes = transpose_of_bytes;
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -74,6 +118,7 @@ HWY_AFTER_NAMESPACE();
 namespace hg::kernels {
 
 Transpose transpose_words() { return *HG_SIMD_CHOOSE(kTranspose); }
+TransposeOf<uint8_t> transpose_bytes() { return *HG_SIMD_CHOOSE(kTransposeBytes); }
 
 }  // namespace hg::kernels
 #endif
