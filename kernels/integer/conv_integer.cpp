@@ -232,10 +232,10 @@ void pack(PrepareContext& c, ConvInteger& g) {
   if (quads_of(g.depth) < kLeastTileQuads) g.table = &integer_table_of_quads();
   if (takes_quads) {
     std::vector<uint8_t> bytes;
-    g.quads =
-        find_quads(s.o, s.group_o(), g.depth, in_order(g, c.in(1), zeros, bytes), zeros, *g.table);
-    if (static_cast<double>(g.quads.count) > kMostQuads * static_cast<double>(g.quads.whole * s.o))
-      take_pairs();
+    const auto all = static_cast<double>(quads_of(g.depth) * s.o);
+    g.quads = find_quads(s.o, s.group_o(), g.depth, in_order(g, c.in(1), zeros, bytes), zeros,
+                         *g.table, static_cast<int64_t>((kMostQuads - 1) * all));
+    if (static_cast<double>(g.quads.count) > kMostQuads * all) take_pairs();
   }
   const std::string layout =
       !g.has_quads() ? std::string("pairs")

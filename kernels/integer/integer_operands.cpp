@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "kernels/gemm/tiles.h"
 #include "kernels/saves_code.h"
+#include "kernels/simd/transpose_simd.h"
 
 namespace hg::kernels {
 namespace {
@@ -30,6 +32,49 @@ void pack_rows_of(int64_t rows, int64_t k, const T* from, int64_t first, const Z
         sum += one + other;
       }
       sums[i + r] = sum;
+    }
+  }
+}
+
+// Rows [count, 2 pairs] of i16, `step` apart, as pairs [pairs, count]. If vectors have eight words,
+// eight rows are read and written, of which the next pairs overwrite the excess.
+void interleave_rows(int count, int64_t pairs, const int16_t* from, int64_t step, bool by_eight,
+                     int16_t* to) {
+  const auto copy = [&](int64_t first, int64_t end, int rows) {
+    transpose_words()(reinterpret_cast<const uint32_t*>(from) + first, step / 2,
+                      reinterpret_cast<uint32_t*>(to) + first * count, count, end - first, rows);
+  };
+  const int64_t most = by_eight && count > 4 && pairs > 8 ? (pairs - 8) / 4 * 4 : 0;
+  copy(0, most, 8);
+  copy(most, pairs, count);
+}
+
+// The same in vectors.
+void pack_rows_widened(int64_t rows, int64_t k, const Tensor& from, int64_t first,
+                       const ZeroPoints& zeros, int mr, int16_t* to, int32_t* sums) {
+  constexpr int64_t kPart = 512, kStep = kPart + kDepthwiseSlack;  // elements of a row
+  constexpr int kRows = 8;
+  alignas(64) int16_t wide[kRows * kStep];
+  const IntegerTable& table = integer_table_of_quads();
+  const bool is_signed = from.dtype == DType::i8;
+  int count;
+  for (int64_t i = 0; i < rows; i += count) {
+    count = block_rows(rows - i, mr);
+    std::fill_n(sums + i, count, 0);
+    for (int64_t at = 0; at < k; at += kPart) {
+      const int64_t size = std::min(kPart, k - at);
+      for (int r = 0; r < count; ++r) {
+        const int64_t row = first + i + r;
+        int16_t* const line = wide + r * kStep;
+        table.widen(1, size, size, from.as<uint8_t>() + row * k + at, is_signed,
+                    static_cast<int16_t>(zeros.at(row)), line, 0);
+        line[size] = 0;  // the second of the last pair
+        int32_t sum = 0;
+        for (int64_t j = 0; j < size; ++j) sum += line[j];
+        sums[i + r] += sum;
+      }
+      interleave_rows(count, pairs_of(size), wide, kStep, table.nr >= 16, to);
+      to += 2 * count * pairs_of(size);
     }
   }
 }
@@ -62,7 +107,7 @@ struct Quad {
   }
 };
 
-// Marks the quads of a row that need another quad at the same position, which is rare.
+// Marks the quads of a row that may need another quad at the same position, which is rare.
 template <class T>
 void mark_quads(const T* row, int64_t k, int zero, int most_pair, uint8_t* marks) {
   const auto is_large = [&](int64_t i) {
@@ -73,6 +118,30 @@ void mark_quads(const T* row, int64_t k, int zero, int most_pair, uint8_t* marks
   const int64_t full = k / 4;
   for (int64_t i = 0; i < full; ++i) marks[i] |= is_large(4 * i) | is_large(4 * i + 2);
   if (k % 4 != 0) marks[full] = 1;
+}
+
+// The same for i8 without a zero point, in vectors of pairs.
+void mark_plain_quads(const int8_t* row, int64_t k, int most_pair, uint8_t* marks) {
+  constexpr int64_t kPart = 256;
+  const auto most = static_cast<int16_t>(most_pair);
+  const int64_t full = k / 4;
+  for (int64_t first = 0; first < full; first += kPart) {
+    int16_t pairs[2 * kPart], large[2 * kPart];
+    const int64_t count = std::min(kPart, full - first);
+    std::memcpy(pairs, row + 4 * first, static_cast<size_t>(4 * count));
+    for (int64_t i = 0; i < 2 * count; ++i) {
+      const auto low = static_cast<int16_t>(static_cast<uint16_t>(pairs[i]) << 8);
+      const auto sum = static_cast<int16_t>((low >> 8) + (pairs[i] >> 8));
+      large[i] = static_cast<int16_t>((sum > most) | (sum < -most));
+    }
+    for (int64_t i = 0; i < count; ++i) marks[first + i] |= large[2 * i] | large[2 * i + 1];
+  }
+  if (k % 4 != 0) marks[full] = 1;
+}
+
+// Whether weights are the numbers of the row.
+bool is_plain(const Tensor& weight, int zero) {
+  return !kSavesCode && weight.dtype == DType::i8 && zero == 0;
 }
 
 // Calls f(first row, rows) for each block.
@@ -96,7 +165,7 @@ std::vector<int32_t> panel_places(int64_t quads, int64_t panel_columns) {
 }
 
 Quads find_quads(int64_t rows, int64_t group, int64_t k, const Tensor& weight,
-                 const ZeroPoints& zeros, const IntegerTable& table) {
+                 const ZeroPoints& zeros, const IntegerTable& table, int64_t most_more) {
   const bool by_row = !kSavesCode && table.places_by_row;
   Quads quads;
   quads.whole = quads_of(k);
@@ -110,7 +179,9 @@ Quads find_quads(int64_t rows, int64_t group, int64_t k, const Tensor& weight,
   const auto find = [&](int64_t row, int count) {
     std::fill(marks.begin(), marks.end(), uint8_t{0});
     for (int64_t r = row; r < row + count; ++r)
-      if (weight.dtype == DType::i8)
+      if (is_plain(weight, zeros.at(r)))
+        mark_plain_quads(weight.as<int8_t>() + r * k, k, most, marks.data());
+      else if (weight.dtype == DType::i8)
         mark_quads(weight.as<int8_t>() + r * k, k, zeros.at(r), most, marks.data());
       else
         mark_quads(weight.as<uint8_t>() + r * k, k, zeros.at(r), most, marks.data());
@@ -133,6 +204,11 @@ Quads find_quads(int64_t rows, int64_t group, int64_t k, const Tensor& weight,
   // many.
   for (int64_t row = 0; by_row && row < rows; ++row) {
     find(row, 1);
+    const int64_t more = static_cast<int64_t>(again.size());
+    if (more > most_more || (row + 1 == group && more * rows > 4 * most_more * group)) {
+      quads.count = std::numeric_limits<int64_t>::max();
+      return quads;
+    }
     quads.row.push_back(static_cast<int32_t>(row));
   }
   for (int64_t first = 0; by_row && first < rows; first += group)
@@ -178,20 +254,23 @@ void pack_quad_rows(const Quads& quads, int64_t rows, int64_t group, int64_t k,
     for (int r = 0; r < count; ++r) {
       const int64_t list = table.places_by_row ? r : 0, row = quads.row_at(first + r);
       const int zero = zeros.at(row);
-      const bool plain = zero == 0 && weight.dtype == DType::i8;
+      const bool plain = is_plain(weight, zero) && table.side == 1;
       int32_t sum = 0;
+      if (plain) {
+        const int8_t* const from = weight.as<int8_t>() + row * k;
+        int8_t* at = first_quads + layout.at(0, r);
+        for (int64_t i = 0; i + 4 <= k; i += 4, at += 4 * count) std::memcpy(at, from + i, 4);
+        for (int64_t i = 0; i < k; ++i) sum += from[i];
+      }
       for (int64_t place = 0, next = 0; place < quads.whole; ++place) {
-        int8_t* const to_quad = first_quads + layout.at(place, r);
-        const bool is_split = next < quads.more[block] && again[next * step + list] == place;
-        if (plain && !is_split && place * 4 + 4 <= k) {
-          const int8_t* const from = weight.as<int8_t>() + row * k + place * 4;
-          std::memcpy(to_quad, from, 4);
-          sum += from[0] + from[1] + from[2] + from[3];
-          continue;
+        if (plain) {  // only quads that are split, or have fewer numbers, are left
+          const bool is_split = next < quads.more[block] && again[next * step + list] >= place;
+          place = std::max(place, is_split ? int64_t{again[next * step + list]} : k / 4);
+          if (place == quads.whole) break;
         }
         Quad quad(weight, row, k, place, zero);
-        for (const int each : quad.left) sum += each;
-        quad.take(table.most_pair, to_quad);
+        for (int i = 0; i < 4 && !plain; ++i) sum += quad.left[i];
+        quad.take(table.most_pair, first_quads + layout.at(place, r));
         for (; next < quads.more[block] && again[next * step + list] == place; ++next)
           quad.take(table.most_pair, more_quads + layout.at(next, r));
       }
@@ -210,6 +289,8 @@ std::string key_of(const ZeroPoints& zeros) {
 
 void pack_byte_rows(int64_t rows, int64_t k, const Tensor& from, int64_t first,
                     const ZeroPoints& zeros, int mr, int16_t* to, int32_t* sums) {
+  if constexpr (!kSavesCode)
+    if (k > 0 && mr <= 8) return pack_rows_widened(rows, k, from, first, zeros, mr, to, sums);
   if (from.dtype == DType::i8)
     pack_rows_of(rows, k, from.as<int8_t>() + first * k, first, zeros, mr, to, sums);
   else

@@ -335,8 +335,21 @@ void finish(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row
     const V32 factor = hn::Set(d, f.row_factor ? f.row_factor[i] : 0);
     auto scale = hn::Set(DF(), f.scale ? f.scale[f.scale_by_row ? row : 0] : 1.0f);
     char* to = static_cast<char*>(y) + row * y_row * size;
+    int64_t j = 0;
+#if HWY_TARGET == HWY_AVX2
+    const auto scaled = [&](int64_t at) HWY_ATTR {
+      V32 sum = hn::Add(hn::LoadU(d, sums + at), start);
+      if (f.column_add) sum = hn::Add(sum, hn::LoadU(d, f.column_add + at));
+      if (f.row_factor) sum = hn::Add(sum, hn::Mul(factor, hn::LoadU(d, f.column_factor + at)));
+      const auto by = f.scale_by_column ? hn::LoadU(DF(), f.scale + at) : scale;
+      return hn::Mul(hn::ConvertTo(DF(), sum), by);
+    };
+    if constexpr (!kSavesCode)
+      for (; is_bytes && j + kNr <= columns; j += kNr, to += kNr)
+        as_bytes.store(scaled(j), scaled(j + kLanes), reinterpret_cast<uint8_t*>(to));
+#endif
 #pragma GCC unroll 1
-    for (int64_t j = 0; j < columns; j += kLanes, to += kLanes * size) {
+    for (; j < columns; j += kLanes, to += kLanes * size) {
       const int valid = columns - j < kLanes ? static_cast<int>(columns - j) : kLanes;
       V32 bits = hn::Add(hn::LoadU(d, sums + j), start);
       if (f.column_add) bits = hn::Add(bits, columns_at(f.column_add + j, valid));

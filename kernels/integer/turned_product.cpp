@@ -103,8 +103,8 @@ bool pack_turned(const TurnedProduct& g, const Tensor& b, const ZeroPoints& zero
   std::vector<uint8_t> bytes(static_cast<size_t>(g.n * g.k));
   transpose_bytes()(b.as<uint8_t>(), g.n, bytes.data(), g.k, g.n, g.k);
   const Tensor weight = view(static_cast<void*>(bytes.data()), b.dtype, {g.n, g.k});
-  const Quads quads = find_quads(g.n, kGroup, g.k, weight, zeros, *g.table);
   const Layout layout(g);
+  const Quads quads = find_quads(g.n, kGroup, g.k, weight, zeros, *g.table, layout.most_more);
   if (quads.count - g.n * g.quads() > layout.most_more) return false;
   pack_quad_rows(quads, g.n, kGroup, g.k, weight, zeros, *g.table,
                  reinterpret_cast<int8_t*>(to + layout.quads_at), reinterpret_cast<int32_t*>(to));
