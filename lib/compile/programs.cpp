@@ -28,6 +28,10 @@ bool runs_in_programs(const Node& node, const CompileContext& context) {
   return !kernels.empty() && std::all_of(kernels.begin(), kernels.end(), is_own);
 }
 
+bool has_one_element(const Shape& shape) {
+  return std::all_of(shape.begin(), shape.end(), [](const Dim& size) { return size == Dim(1); });
+}
+
 // Whether the text form can hold the attributes. It leaves out those that have their defaults.
 bool can_hold_attrs(const Node& node) {
   for (size_t i = 0; i < node.attrs.size(); ++i) {
@@ -167,8 +171,7 @@ class ProgramBuilder {
     const size_t most = context_.options->device == Device::vulkan ? kMostInputsOnDevice
                                                                    : PointwiseProgram::kMostInputs;
     const auto is_tensor = [&](ValueId id) {
-      const Shape& shape = graph_.value_info(id).type.shape;
-      return !std::all_of(shape.begin(), shape.end(), [](const Dim& d) { return d == Dim(1); });
+      return !has_one_element(graph_.value_info(id).type.shape);
     };
     return !inputs.empty() && inputs.size() <= most &&
            std::count_if(inputs.begin(), inputs.end(), is_tensor) <= kMostTensors;
@@ -238,6 +241,52 @@ class ProgramBuilder {
   std::unordered_map<ValueId, ValueId> replaced_;
 };
 
+// An elementwise node that reads numbers and the reshaped result of another one computes before the
+// reshape, so that both can join.
+Status reshape_later(Graph& graph, const CompileContext& context) {
+  std::vector<int> uses = use_counts(graph);
+  const auto maker = [&](ValueId id) -> const Node* {
+    const int32_t at = graph.value_info(id).node;
+    return at < 0 || uses[static_cast<size_t>(id)] != 1 ? nullptr
+                                                        : &graph.nodes()[static_cast<size_t>(at)];
+  };
+  HG_TRY(rewrite(graph, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
+    const std::optional<std::vector<Value>> none;
+    if (!is_elementwise(node, context)) return none;
+    std::vector<Value> inputs;
+    Value y;
+    size_t place = 0;
+    int rank = 0;  // of the numbers
+    for (const ValueId id : node.inputs) {
+      inputs.push_back(id == kNoValue ? Value() : graph.value(id));
+      if (id == kNoValue) continue;
+      if (has_one_element(graph.value_info(id).type.shape)) {
+        rank = std::max(rank, inputs.back().rank());
+        continue;
+      }
+      if (y) return none;
+      y = inputs.back();
+      place = inputs.size() - 1;
+    }
+    const Node* const reshape = y ? maker(y.id()) : nullptr;
+    if (reshape == nullptr || reshape->op->name() != "reshape" ||
+        !(y.shape() == graph.value_info(node.outputs[0]).type.shape))
+      return none;
+    const Value x = graph.value(reshape->inputs[0]);
+    const Node* const before = maker(x.id());
+    if (before == nullptr || !is_elementwise(*before, context) || rank > x.rank()) return none;
+    const NamedAttrs shape = named_attrs(*reshape);
+    inputs[place] = x;
+    const Value z = graph.call(node.op->name(), inputs, named_attrs(node));
+    const Value reshaped = graph.call("reshape", {z}, shape);
+    uses.resize(static_cast<size_t>(graph.value_count()), 1);
+    uses[static_cast<size_t>(reshaped.id())] = uses[static_cast<size_t>(node.outputs[0])];
+    return std::optional(std::vector<Value>{reshaped});
+  }));
+  remove_dead_nodes(graph);
+  return {};
+}
+
 }  // namespace
 
 bool is_elementwise(const Node& node, const CompileContext& context) {
@@ -245,6 +294,7 @@ bool is_elementwise(const Node& node, const CompileContext& context) {
 }
 
 Status form_programs(Graph& graph, const CompileContext& context) {
+  if (context.options->device != Device::vulkan) HG_TRY(reshape_later(graph, context));
   return ProgramBuilder(graph, context).run();
 }
 

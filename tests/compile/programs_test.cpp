@@ -139,8 +139,11 @@ TEST(Programs, JoinWhatBytesBecome) {
   const Value half = requantized(requantized(erf(x / 1.414)) + 1.0);
   g.output("y", levels(requantized(x * half) * 0.5, number(), number()));
   g.output("z", sigmoid(gelu(g.input("z", f32, {"n", 300}))));
+  // Reshapes move behind what reads numbers.
+  const Value rows = reshape(exp(g.input("r", f32, {"n", 30, 10})), {"n", 300});
+  g.output("r", reshape(levels(rows, number(), number()), {"n", 3, 100}));
   const std::string text = compiled(std::move(g));
-  EXPECT_EQ(std::ranges::count(text, '\n'), 2) << text;
+  EXPECT_EQ(std::ranges::count(text, '\n'), 5) << text;
 }
 
 TEST(Programs, LeaveWhatOthersRead) {
@@ -400,6 +403,8 @@ class QuantizedChain : test::Chance {
       const Value number =
           sub(cast(of_bytes || chance(70) ? q : input(g, byte, shape_), f32), zero);
       x = chance(50) ? mul(number, scale) : mul(scale, number);
+      if (chance(15)) x = reshape(reshape(x, {shape_[1], shape_[0]}), {shape_[0], shape_[1]});
+      if (chance(15)) x = reshape(exp(reshape(x, {shape_[0] * shape_[1]})), {shape_[0], shape_[1]});
       if (!of_bytes && chance(30)) x = add(x, input(g, f32, shape_));
       if (!of_bytes && chance(40))
         x = add(x, mul(sub(cast(input(g, chance(50) ? u8 : i8, shape_), f32), zero), scale));
