@@ -169,6 +169,7 @@ HWY_INLINE void few_columns(int rows, int few, const QuadPlaces& places, const i
     int32_t quads[kColumns];
     std::memcpy(quads, x + int64_t{places.offset[place]} * 4, sizeof(quads));
     const auto w = hn::LoadU(d, reinterpret_cast<const int32_t*>(a));
+    if constexpr (!kSavesCode) __builtin_prefetch(a + kAhead);
 #pragma GCC unroll 4
     for (int j = 0; j < kColumns; ++j) to[j] = add_quads<kDot>(to[j], hn::Set(d, quads[j]), w);
     a += 4 * rows;
