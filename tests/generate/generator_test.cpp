@@ -394,6 +394,29 @@ TEST(Generator, ReadsLongPromptsInChunks) {
   }
 }
 
+// Models with states may compute a token alone as a step of an answer. The tokens of this one are
+// the sizes of the runs, or 3.
+TEST(Generator, EndsLongPromptsWithSeveralTokens) {
+  Graph g;
+  const Dim b("b"), t("t");
+  const Value ids = cast(g.input("input_ids", i64, {b, t}), f32);
+  const Value before = g.input("past.x", f32, {b, 1, 1});
+  const Value count = sum(ids * 0.0 + 1.0, {1}, true);  // [b, 1]
+  g.output("present.x", before + reshape(count, {b, 1, 1}));
+  const std::vector<float> sizes = {0, 1, 2, 3};
+  const Value words = g.constant(must(TensorData::copy_of(view(sizes, {1, 1, 4}))));
+  g.output("logits", -abs(words - reshape(minimum(count, g.scalar(3.0, f32)), {b, 1, 1})));
+  Generator generator =
+      must(Generator::create(must(Model::from_graph(std::move(g))), {.threads = 1}));
+  for (const size_t length : {1, 2, 3, 511, 512, 513, 514, 1024, 1025, 1026}) {
+    const Ids first = {static_cast<int32_t>(std::min<size_t>(length, 3)), 1, 1};
+    const Ids ending = {2, 1, 1};  // of the last of several parts, if it would have one token
+    EXPECT_EQ(must(generator.generate({Ids(length, 0)}, {.max_tokens = 3})).sequences[0].ids,
+              length > 512 && length % 512 < 3 && length % 512 > 0 ? ending : first)
+        << length;
+  }
+}
+
 // Random chats: each prompt shares a beginning with the text before it.
 TEST(Generator, ReadsOnlyWhatAChatAdds) {
   std::mt19937 random(3);
