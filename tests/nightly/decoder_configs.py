@@ -18,7 +18,7 @@ FIELDS = {
     "logit_scale": (0.0625, 1.0), "residual_multiplier": (1.0, 0.5), "attention_multiplier": (1.0, 0.2), "embedding_multiplier": (1.0, 3.0), "logits_scaling": (1.0, 4.0),
     "layer_norm_eps": (1e-5, 1e-2), "rms_norm_eps": (1e-6, 1e-2), "layer_norm_epsilon": (1e-5, 1e-2), "word_embed_proj_dim": (32, 16), "rotary_dim": (4, 8),
     "num_experts_per_tok": (1, 2, 3), "feed_forward_proj": ("relu", "gated-gelu", "gated-silu"), "no_rope_layer_interval": (2, 3), "use_sliding_window": BOTH,
-    "relative_attention_num_buckets": (8, 32), "relative_attention_max_distance": (12, 128), "routed_scaling_factor": (1.0, 2.5), "state_size": (4, 16), "conv_kernel": (2, 4),
+    "relative_attention_num_buckets": (8, 32), "relative_attention_max_distance": (12, 128), "routed_scaling_factor": (1.0, 2.5), "state_size": (4, 16), "conv_kernel": (2, 4), "time_step_limit": ((0.0, float("inf")), (0.1, 0.5)),
     **dict.fromkeys(
         ("attention_bias", "mlp_bias", "use_bias", "bias", "use_qkv_bias", "qkv_bias", "enable_bias", "attention_out_bias", "tie_word_embeddings", "qk_layernorm", "use_qk_norm",
          "scale_attn_by_inverse_layer_idx", "scale_attn_weights", "reorder_and_upcast_attn", "multi_query", "parallel_attn", "new_decoder_architecture", "alibi",

@@ -103,9 +103,8 @@ CASES = {
     "inkling2_text": {**INKLING, "n_layers_per_attn_res_block": 2},
     "inkling2_loop_text": {**INKLING, "n_layers_per_attn_res_block": 1, "loop_layer_index_start": 1, "loop_layer_index_end": 3, "loop_num_passes": 2, "loop_gate_rank": 4},
     "cohere_compass_text": {"rope_parameters": {"full_attention": MROPE["text_config"]["rope_parameters"]}}, "moshi": {"sliding_window": 160},
-    # Their steps do not limit the smallest time step.
-    "nemotron_h": {"time_step_min": 1e-9},
-    "zamba2": {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid"] * 2, "num_key_value_heads": 4, "mamba_d_state": 8, "n_mamba_heads": 4, "chunk_size": 16, "adapter_rank": 4, "time_step_min": 1e-9},
+    "nemotron_h": {},
+    "zamba2": {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid"] * 2, "num_key_value_heads": 4, "mamba_d_state": 8, "n_mamba_heads": 4, "chunk_size": 16, "adapter_rank": 4},
     "audioflamingo3": {}, "musicflamingo": {}, "granite_speech_plus": {}, "vibevoice_asr": {}, "fun_asr_nano": {}, "t5gemma2": {}, "canary": {}, "speech-encoder-decoder": {},
     "moonshine_streaming": {"num_key_value_heads": 4, "decoder_start_token_id": 3, "encoder_config": {"sliding_windows": [[4, 2], [4, 0]], "num_hidden_layers": 2, "head_dim": 8}},
     "speecht5": {**ENCODER, "conv_dim": [16] * 7, "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4},

@@ -21,7 +21,7 @@ from .._low_bits import widened
 from .._model import Library, load, path_of, refuse_overwriting
 from .._quantize import quantize
 from ._check import compare_decoder, expected_of, expected_of_encoder, expected_of_images
-from ._decoder import ONE_ROW, WITHOUT_PAST, decoder_of, fault_of
+from ._decoder import ONE_ROW, TWO_WAYS, WITHOUT_PAST, decoder_of, fault_of
 from ._dynamic_positions import without_memory
 from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder, reads_sounds
 from ._images import image_decoder_of, images_of, reads_images
@@ -56,16 +56,19 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
     if isinstance(folder_or_model, (str, os.PathLike)) and os.path.isdir(folder_or_model):
         refuse_overwriting(path, [file.path for file in os.scandir(folder_or_model) if not file.name.endswith(".hgm")])
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path)), prefix=".hologram-") as work:
-        wrong = None
-        for form in "", ONE_ROW, WITHOUT_PAST:
-            captured = _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_only, check, work, form, wrong)
-            _release_memory()  # of a folder's module
+        wrong, forms = None, [""]
+        while forms:
+            form = forms.pop(0)
             try:
+                captured = _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_only, check, work, form, wrong)
+                _release_memory()  # of a folder's module
                 models, report = _converted(torch, captured, check, work)
                 break
             except HologramError as error:
-                wrong = wrong or _named(error, captured.kind)
-                if not isinstance(error, MismatchError) or not captured.has_simpler_forms or form == WITHOUT_PAST:
+                wrong = wrong or error
+                if isinstance(error, MismatchError) and form == "":
+                    forms = list(captured.forms)
+                if not isinstance(error, MismatchError) or not forms:
                     raise wrong from None
         model = _one_file(models, report)
         if bits is not None:
@@ -79,6 +82,13 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
 
 def _converted(torch, captured, check, work):
     """(the Models by the names of their entries, the report)."""
+    try:
+        return _compared(torch, captured, check, work)
+    except HologramError as error:
+        raise _named(error, captured.kind) from None
+
+
+def _compared(torch, captured, check, work):
     models, details = {}, {}
     for entry, (file, *words) in captured.programs.items():
         source, target = os.path.join(work, file), os.path.join(work, f"{entry}.hgm")
@@ -238,7 +248,7 @@ class _Captured(NamedTuple):
     files: dict
     warnings: list
     expected: list
-    has_simpler_forms: bool
+    forms: tuple  # others of the decoder, for the case that the check fails
 
 
 def _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_only, check, work, form, wrong):
@@ -256,7 +266,7 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_
         module.eval()
         with without_memory(module):
             part = _read_part(torch, module, text_only)
-            programs, expect, has_simpler_forms = _programs_of(torch, part, max_context, limit, text_only, warnings, work, form, wrong)
+            programs, expect, forms = _programs_of(torch, part, max_context, limit, text_only, warnings, work, form, wrong)
             expected = []
             if check:
                 with widened(torch, module):
@@ -267,7 +277,7 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_
         raise UnsupportedError(f"{module.config.model_type}: the module fails with {one_line(error)}") from error
     finally:
         module.train(was_training)
-    return _Captured(module.config.model_type, {name: each.words for name, each in programs.items()}, files, warnings, expected, has_simpler_forms)
+    return _Captured(module.config.model_type, {name: each.words for name, each in programs.items()}, files, warnings, expected, forms)
 
 
 def _named(error, kind):
@@ -286,7 +296,7 @@ def _read_part(torch, module, text_only):
 
 
 def _programs_of(torch, module, max_context, limit, text_only, warnings, work, form, wrong):
-    """(programs by the names of their entries, a function that makes the expected results, whether the decoder has simpler forms)."""
+    """(programs by the names of their entries, a function that makes the expected results, other forms of the decoder)."""
     if is_encoder_decoder(module):
         encoder, decoder = encoder_decoder_of(torch, module)
         _warn_without_past(decoder, warnings)
@@ -308,10 +318,10 @@ def _programs_of(torch, module, max_context, limit, text_only, warnings, work, f
             warnings.append("the file reads only text, not sounds")
         if decoder.one_row:
             warnings.append("the model takes one prompt at a time, since several together differ from each alone")
-        has_simpler_forms = bool(decoder.pasts) and not decoder.steps
-        return programs, partial(expected_of, torch, module, decoder, programs["model"].pairs, limit), has_simpler_forms
+        forms = (TWO_WAYS,) if decoder.steps else (ONE_ROW, WITHOUT_PAST) if decoder.pasts and not decoder.two_ways else ()
+        return programs, partial(expected_of, torch, module, decoder, programs["model"].pairs, limit), forms
     programs = {"encode": _exported(torch, encoder, None, work, "encode"), "decode": _exported(torch, decoder, max_context, work, "decode")}
-    return programs, expect, False
+    return programs, expect, ()
 
 
 def _warn_without_past(decoder, warnings):

@@ -12,8 +12,10 @@ from typing import NamedTuple
 from .._errors import UnsupportedError, one_line
 from ._masks import scores, seen_keys, sliding_window
 from ._past import filled, find_pasts, kept_by
+from ._steps import branches, layers_of
 
 BATCH, TIME, PAST = 3, 11, 17  # of the example; models rarely have these sizes
+LONG = 1031  # tokens of a prompt that layers may read in blocks: several, since torch.export fixes the number 1
 
 
 class Input(NamedTuple):
@@ -43,15 +45,16 @@ def part_of(torch, model, inputs, forward):
     return part
 
 
-ONE_ROW, WITHOUT_PAST = "one row", "without past"  # simpler forms of decoders, for modules whose other forms differ from generate()
+# Other forms of decoders, for modules whose first form differs from generate().
+ONE_ROW, WITHOUT_PAST, TWO_WAYS = "one row", "without past", "two ways"
 
 
 def decoder_of(torch, model, limit=None, read=None, form="", why=""):
     """The module of a decoder. ``limit``: its positions, or None. ``read`` maps its inputs to arguments of forward that replace the ids.
-    ``form``: empty, or a simpler form; ``why`` the module needs it.
+    ``form``: empty, or another form; ``why`` the module needs it.
 
-    Its attributes: ``placed``: forward takes positions from 0 on; ``is_masked``; ``steps``: it reads one token at a time; ``one_row``: it
-    takes one prompt at a time; ``pasts``; ``without_past``: why it has none."""
+    Its attributes: ``placed``: forward takes positions from 0 on; ``is_masked``; ``steps``: it reads one token at a time; ``two_ways``: layers
+    with states compute a step otherwise than a prompt; ``one_row``: it takes one prompt at a time; ``pasts``; ``without_past``: why it has none."""
     accepted = inspect.signature(model.forward).parameters
     is_masked, placed = "attention_mask" in accepted, takes_positions(torch, model)
     found, reason = find_pasts(torch, model, accepted)
@@ -73,12 +76,14 @@ def decoder_of(torch, model, limit=None, read=None, form="", why=""):
                 return made
         found, reason = None, "logits depend on later tokens"
     if found is not None and found.has_states:
-        for rows in (2, 1):
+        for rows in (2, 1) if form != TWO_WAYS else ():
             made = _decoder(torch, model, placed, is_masked, found, rows, read)
-            if reason := _wrong_step(torch, model, made, rows):
-                continue
+            if not (reason := _wrong_step(torch, model, made, rows)):
+                return made
+        made = _two_ways(torch, model, placed, is_masked, found, read)
+        if made is not None:
             return made
-        found, reason = None, f"it keeps states, and {reason}"
+        found, reason = None, f"it keeps states, and {reason or why}"
     counts = "position_ids" in accepted and not placed  # padding too
     made = _decoder(torch, model, placed, is_masked, found, 1 if counts or form == ONE_ROW or getattr(model, "one_row", False) else BATCH, read)
     made.without_past = "" if made.pasts else reason
@@ -113,9 +118,22 @@ def takes_positions(torch, model):
     return torch.allclose(*found, rtol=1e-3, atol=1e-3)
 
 
-def _decoder(torch, model, placed, is_masked, found, rows, read):
+def _two_ways(torch, model, placed, is_masked, found, read):
+    """A decoder whose layers with states compute a step otherwise than a prompt. Or None."""
+    if not is_masked or cache_argument(model) is None:
+        return None
+    try:
+        layers = layers_of(torch, model, found)
+    except Exception:  # a module may fail in any way
+        return None
+    made = _decoder(torch, model, placed, is_masked, found, BATCH, read, layers)
+    return None if _wrong_step(torch, model, made, 2, (4, 1, 1)) else made
+
+
+def _decoder(torch, model, placed, is_masked, found, rows, read, layers=()):
+    """``layers``: those whose states a program for prompts and steps computes in two ways."""
     pasts = found.pasts if found else []
-    steps = found is not None and found.has_states
+    steps = found is not None and found.has_states and not layers
     masks = is_masked or steps  # states begin where the mask begins
 
     def forward(given):
@@ -128,7 +146,8 @@ def _decoder(torch, model, placed, is_masked, found, rows, read):
         ids |= {} if read is None else read(given)
         if found is not None:
             ids[found.argument] = filled(torch, found, model, _begun(torch, found, given))
-        result = model(**ids, return_dict=True)
+        with _ways(torch, layers, given):
+            result = model(**ids, return_dict=True)
         outputs = {"logits": result.logits}  # programs that slice them compute only these
         if found is not None:
             cache = getattr(result, found.argument, None)
@@ -136,7 +155,7 @@ def _decoder(torch, model, placed, is_masked, found, rows, read):
             outputs |= {f"present.{key}": tensor for key, tensor in kept.items()}
         return outputs
 
-    batch, time, past = 1 if rows == 1 else BATCH, 1 if steps else TIME, PAST if found else 0
+    batch, time, past = 1 if rows == 1 else BATCH, 1 if steps else LONG if layers else TIME, PAST if found else 0
     by_batch = {} if rows == 1 else {0: "batch"}
     by_time = by_batch if steps else {**by_batch, 1: "time"}
     everything = "past + 1" if steps else "past + time" if found else "time"
@@ -147,7 +166,16 @@ def _decoder(torch, model, placed, is_masked, found, rows, read):
     inputs += past_inputs(torch, pasts, batch, past, by_batch)
     made = part_of(torch, model, inputs, forward)
     made.placed, made.pasts, made.is_masked, made.steps, made.one_row, made.without_past = placed, pasts, masks, steps, rows == 1, ""
+    made.two_ways = bool(layers)
     return made
+
+
+def _ways(torch, layers, given):
+    """A context in which a program's ``layers`` choose between prompts and steps, as the module itself does when it runs."""
+    if not layers or not torch.compiler.is_exporting():
+        return nullcontext()
+    time, everything = given["input_ids"].shape[1], given["attention_mask"].shape[1]
+    return branches(torch, layers, (torch.full((), time) == 1) & (torch.full((), everything) > 1), time)
 
 
 def past_inputs(torch, pasts, batch, past, by_batch):
@@ -163,7 +191,8 @@ def _begun(torch, found, given):
     for each in found.pasts:
         value = given[f"past_key_values.{each.key}"]
         if each.grows < 0:
-            is_first = (given["attention_mask"].cumsum(1)[:, -1] - given["attention_mask"][:, -1]) == 0
+            mask, time = given["attention_mask"], given["input_ids"].shape[1]
+            is_first = (mask.cumsum(1) - mask)[:, mask.shape[1] - time] == 0
             initial = torch.zeros_like(value) if each.initial is None else each.initial.expand(value.shape)
             value = torch.where(is_first.view(-1, *[1] * (value.dim() - 1)), initial, value)
         values[each.key] = value

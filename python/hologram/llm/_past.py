@@ -84,7 +84,7 @@ def find_pasts(torch, model, accepted):
                 kept, initial = _run(torch, model, argument, {"input_ids": ids, **given})
             if kept is None:
                 return None, "it returns no cache"
-            found = {("cache", *place): tensor for place, tensor in _tensors_in(torch, kept)}
+            found = {("cache", *place): tensor for place, tensor in tensors_in(torch, kept)}
             own = _module_tensors(torch, model)
             found |= {place: tensor for place, tensor in own.items() if before_all.get(place) is not tensor}
             runs.append((kept, found))
@@ -148,18 +148,18 @@ def _name_of(place):
 # -- Places ----------------------------------------------------------------------------------------
 
 
-def _tensors_in(torch, value, place=()):
+def tensors_in(torch, value, place=()):
     if isinstance(value, torch.Tensor):
         yield place, value
     elif isinstance(value, dict):
         for key, each in value.items():
-            yield from _tensors_in(torch, each, (*place, ("item", key)))
+            yield from tensors_in(torch, each, (*place, ("item", key)))
     elif isinstance(value, (list, tuple)):
         for i, each in enumerate(value):
-            yield from _tensors_in(torch, each, (*place, ("item", i)))
+            yield from tensors_in(torch, each, (*place, ("item", i)))
     elif type(value).__module__.startswith("transformers.") and not type(value).__name__.endswith("Config"):
         for name, each in vars(value).items():
-            yield from _tensors_in(torch, each, (*place, ("attribute", name)))
+            yield from tensors_in(torch, each, (*place, ("attribute", name)))
 
 
 def _module_tensors(torch, model):
@@ -181,6 +181,23 @@ def set_at(model, place, value):
     setattr(_step(model, place[1]), place[2][1], value)
 
 
+def tensor_at(cache, place):
+    """What a cache has at a place."""
+    for step in place[1:]:
+        cache = _step(cache, step)
+    return cache
+
+
+def put_at(cache, place, value):
+    *steps, (kind, name) = place[1:]
+    for step in steps:
+        cache = _step(cache, step)
+    if kind == "item":
+        cache[name] = value
+    else:
+        setattr(cache, name, value)
+
+
 class _GivenLength:
     """A layer whose length is a size of its keys, even while a program is exported."""
 
@@ -198,7 +215,7 @@ def given_layer(keys, values):
 
 
 def _with_given_length(layer):
-    kind = type("GivenLayer", (_GivenLength, type(layer)), {})
+    kind = type("GivenLayer", (_GivenLength, type(layer)), {"__module__": type(layer).__module__})
     given = kind.__new__(kind)
     vars(given).update(vars(layer))
     return given
@@ -229,10 +246,7 @@ def kept_by(found, model, cache):
     """The tensors after a run, as in the file."""
     outputs = {}
     for each in found.pasts:
-        value = cache if each.place[0] == "cache" else model
-        for step in each.place[1:]:
-            value = _step(value, step)
-        outputs[each.key] = each.to_file(value)
+        outputs[each.key] = each.to_file(tensor_at(cache if each.place[0] == "cache" else model, each.place))
         if each.place[0] == "module":
             set_at(model, each.place, None)
     return outputs

@@ -4,14 +4,14 @@
 import math
 import operator
 import re
-import sys
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from unittest import mock
 
 from .._errors import UnsupportedError, one_line
 from ._expert_loops import every_expert, kept_types
 from ._masks import broadcast_masks
+from ._sizes import divided_remainders, divided_sizes, never_above, open_integers
 from ._value_branches import as_in_example
 
 
@@ -35,8 +35,13 @@ def export(torch, part, max_context=None):
         raise UnsupportedError(f"torch.export cannot capture the model: {' '.join(lines[:3])}") from error
     if not any(each.sizes for each in part.inputs) and _has_open_outputs(torch, program):
         raise UnsupportedError("torch.export cannot capture the model: sizes of its outputs depend on values of tensors")
-    unequal = _drop_inequalities(torch, program)
-    _round_whole_numbers(torch, program)
+    unequal = []
+    for module in [each for each in program.graph_module.modules() if isinstance(each, torch.fx.GraphModule)]:
+        unequal += _drop_inequalities(torch, module)
+        _write_sums(torch, module.graph)
+        _round_whole_numbers(torch, module.graph)
+        module.graph.eliminate_dead_code()
+        module.recompile()
     program._example_inputs = None
     words, names = _input_words(torch, program, part)
     everything = next((size for each in part.inputs if each.name == "attention_mask" for size in each.sizes.values() if size != "batch"), "time")
@@ -57,7 +62,7 @@ def _exported(torch, part, args, shapes):
         return torch.export.export(part, args, dynamic_shapes=shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=True)
 
     # all() is the same, and hg-convert reads it.
-    with kept_types(torch), broadcast_masks(torch), mock.patch.object(torch.Tensor, "_is_all_true", torch.Tensor.all):
+    with kept_types(torch), broadcast_masks(torch), divided_sizes(torch), divided_remainders(torch), mock.patch.object(torch.Tensor, "_is_all_true", torch.Tensor.all):
         try:
             return once()
         except Exception as error:
@@ -65,7 +70,7 @@ def _exported(torch, part, args, shapes):
             if not is_fixed and not depends:
                 raise
         if is_fixed:
-            with _open_integers(torch, part):
+            with open_integers(torch, part):
                 return once()
         part.context = partial(every_expert, torch)  # for a loop over the experts that tokens chose
         try:
@@ -76,25 +81,6 @@ def _exported(torch, part, args, shapes):
         part.context = nullcontext
         part.context = as_in_example(torch, part, args)
         return once()
-
-
-@contextmanager
-def _open_integers(torch, part):
-    """int(size) in the modules' code, which would fix a size at that of the example, leaves it open."""
-
-    class Kind(type):
-        def __instancecheck__(cls, value):
-            return isinstance(value, int)
-
-    class Integer(metaclass=Kind):
-        def __new__(cls, *args, **kwargs):
-            return args[0] if len(args) == 1 and isinstance(args[0], torch.SymInt) else int(*args, **kwargs)
-
-    with ExitStack() as stack:
-        for name in {type(each).__module__ for each in part.modules()}:
-            if name.startswith("transformers.models."):
-                stack.enter_context(mock.patch.object(sys.modules[name], "int", Integer, create=True))
-        yield
 
 
 def _has_open_outputs(torch, program):
@@ -140,28 +126,41 @@ def _attention(torch, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, s
     return scores.softmax(-1) @ v
 
 
-def _drop_inequalities(torch, program):
-    """Removes the assertions `a != b`: torch.export compares strides with them. Returns the pairs, whose equal sizes the
-    check of the conversion runs."""
+def _drop_inequalities(torch, module):
+    """Removes the assertions `a != b`, with which torch.export compares strides, and `a < b` of sizes that are never a > b, with which modules
+    test whether they padded a text. Returns the pairs, whose equal sizes the check of the conversion runs."""
     import sympy
 
-    pairs, graph = [], program.graph_module.graph
+    pairs, graph = [], module.graph
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target is not torch.ops.aten._assert_scalar.default:
             continue
         value = getattr(node.args[0], "meta", {}).get("val")
         expression = value.node.expr if isinstance(value, torch.SymBool) else None
-        if isinstance(expression, sympy.Ne):
+        if isinstance(expression, sympy.Ne) or isinstance(expression, (sympy.StrictLessThan, sympy.StrictGreaterThan)) and never_above(expression.lts - expression.gts):
             pairs.append(expression.args)
             graph.erase_node(node)
-    graph.eliminate_dead_code()
-    program.graph_module.recompile()
     return pairs
 
 
-def _round_whole_numbers(torch, program):
+def _write_sums(torch, graph):
+    """Replaces torch.sym_sum, which torch.export.save cannot write, by additions."""
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target is not torch.sym_sum:
+            continue
+        terms = list(node.args[0] if len(node.args) == 1 else node.args)
+        values = [getattr(each, "meta", {}).get("val", each) for each in terms]
+        with graph.inserting_before(node):
+            total, value = terms[0], values[0]
+            for term, more in zip(terms[1:], values[1:]):
+                total, value = graph.call_function(operator.add, (total, term)), value + more
+                total.meta["val"] = value
+        node.replace_all_uses_with(total)
+        graph.erase_node(node)
+
+
+def _round_whole_numbers(torch, graph):
     """Replaces math.ceil(1.0 * n), which torch.export.save cannot write, by n."""
-    graph = program.graph_module.graph
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target not in (math.ceil, math.floor, round, int):
             continue
@@ -172,8 +171,6 @@ def _round_whole_numbers(torch, program):
         if len(factors) == 2 and len(sizes) == 1 and isinstance(getattr(sizes[0], "meta", {}).get("val"), torch.SymInt):
             node.replace_all_uses_with(sizes[0])
             graph.erase_node(node)
-    graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _input_words(torch, program, part):
