@@ -241,6 +241,8 @@ class ProgramBuilder {
   std::unordered_map<ValueId, ValueId> replaced_;
 };
 
+#if !defined(HG_SMALL)
+
 // An elementwise node that reads numbers and the reshaped result of another one computes before the
 // reshape, so that both can join.
 Status reshape_later(Graph& graph, const CompileContext& context) {
@@ -287,6 +289,8 @@ Status reshape_later(Graph& graph, const CompileContext& context) {
   return {};
 }
 
+#endif
+
 }  // namespace
 
 bool is_elementwise(const Node& node, const CompileContext& context) {
@@ -294,7 +298,9 @@ bool is_elementwise(const Node& node, const CompileContext& context) {
 }
 
 Status form_programs(Graph& graph, const CompileContext& context) {
+#if !defined(HG_SMALL)
   if (context.options->device != Device::vulkan) HG_TRY(reshape_later(graph, context));
+#endif
   return ProgramBuilder(graph, context).run();
 }
 
