@@ -29,9 +29,12 @@ FIELDS = {
 UNLIKELY = {"use_bidirectional_attention", "add_cross_attention_bias"}
 
 
-def rope_of(draws, width, own):
+ROPES = ("default", "default", "linear", "dynamic", "yarn", "longrope", "llama3")
+
+
+def rope_of(draws, width, own, kinds=ROPES):
     """Parameters of rotary positions of a random type. `width`: of a head."""
-    kind = draws.choice(("default", "default", "linear", "dynamic", "yarn", "longrope", "llama3"))
+    kind = draws.choice(kinds)
     made = {"rope_type": kind, "rope_theta": draws.choice((100.0, 10000.0))}
     rotated = width
     if "partial_rotary_factor" in own:
@@ -78,4 +81,7 @@ def drawn_of(kind, seed):
         width = SMALL["qk_rope_head_dim"] if fields.get("qk_rope_head_dim") is not None else width
         nested = all(isinstance(each, dict) for each in rope.values()) and bool(rope)
         made["rope_parameters"] = {name: rope_of(draws, width, each) for name, each in rope.items()} if nested else rope_of(draws, width, rope)
+        if "original_max_position_embeddings" in fields:  # such as Phi-3, which has no other types
+            made["rope_parameters"] = rope_of(draws, width, rope, ("default", "longrope"))
+            made["original_max_position_embeddings"] = made["rope_parameters"].get("original_max_position_embeddings", 64)
     return made
