@@ -67,7 +67,8 @@ def _leaves(torch, value):
 
 def _cache_among(torch, arguments):
     leaves, _ = _leaves(torch, arguments)
-    return next((each for each in leaves if not isinstance(each, torch.Tensor) and type(each).__module__.startswith("transformers.") and any(tensors_in(torch, each))), None)
+    objects = [each for each in leaves if not isinstance(each, torch.Tensor) and type(each).__module__.startswith("transformers.")]
+    return next((each for each in objects if any(tensors_in(torch, each))), None)
 
 
 @contextmanager
