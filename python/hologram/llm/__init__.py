@@ -21,7 +21,7 @@ from .._low_bits import widened
 from .._model import Library, load, path_of, refuse_overwriting
 from .._quantize import quantize
 from ._check import compare_decoder, expected_of, expected_of_encoder, expected_of_images
-from ._decoder import ONE_ROW, PADDED, PADDED_ROW, TWO_WAYS, WITHOUT_PAST, decoder_of, fault_of
+from ._decoder import ONE_ROW, TWO_WAYS, WITHOUT_PAST, decoder_of, fault_of
 from ._dynamic_positions import without_memory
 from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder, reads_sounds
 from ._images import image_decoder_of, images_of, reads_images
@@ -66,10 +66,9 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
                 break
             except HologramError as error:
                 wrong = wrong or error
-                is_for_lengths = getattr(error, "is_for_lengths", False)
-                if form == "" and (is_for_lengths or isinstance(error, MismatchError)):
-                    forms = [each for each in captured.forms if (each in (PADDED, PADDED_ROW)) == is_for_lengths]
-                if not forms or not is_for_lengths and not isinstance(error, MismatchError):
+                if isinstance(error, MismatchError) and form == "":
+                    forms = list(captured.forms)
+                if not isinstance(error, MismatchError) or not forms:
                     raise wrong from None
         model = _one_file(models, report)
         if bits is not None:
@@ -108,9 +107,7 @@ def _compared(torch, captured, check, work):
             text = one_line(error)
             if "the model was converted for" in text:  # a branch of the module that torch.export took for the example's sizes
                 text = text.partition(", because of")[0].removeprefix("ValueError: ")
-                refusal = UnsupportedError(f"the program of torch.export is right for some lengths of text only: {text}")
-                refusal.is_for_lengths = True
-                raise refusal from error
+                raise UnsupportedError(f"the program of torch.export is right for some lengths of text only: {text}") from error
             raise UnsupportedError(f"the converted model does not run where the module does: {text}") from error
         doubts = [each.doubt for each in captured.expected if each.doubt]
         report.warnings += [f"{doubt}; the file gives the tokens of generate()" for doubt in doubts[:1]]
@@ -321,7 +318,7 @@ def _programs_of(torch, module, max_context, limit, text_only, warnings, work, f
             warnings.append("the file reads only text, not sounds")
         if decoder.one_row:
             warnings.append("the model takes one prompt at a time, since several together differ from each alone")
-        forms = (TWO_WAYS,) if decoder.steps else () if decoder.two_ways else (PADDED, PADDED_ROW, *((ONE_ROW, WITHOUT_PAST) if decoder.pasts else ()))
+        forms = (TWO_WAYS,) if decoder.steps else (ONE_ROW, WITHOUT_PAST) if decoder.pasts and not decoder.two_ways else ()
         return programs, partial(expected_of, torch, module, decoder, programs["model"].pairs, limit), forms
     programs = {"encode": _exported(torch, encoder, None, work, "encode"), "decode": _exported(torch, decoder, max_context, work, "decode")}
     return programs, expect, ()

@@ -46,9 +46,7 @@ def part_of(torch, model, inputs, forward):
 
 
 # Other forms of decoders, for modules whose first form differs from generate().
-ONE_ROW, WITHOUT_PAST, TWO_WAYS, PADDED, PADDED_ROW = "one row", "without past", "two ways", "padded", "one padded row"
-
-_PADDING = 64  # tokens after the text, which make a short text as long as those whose branches a program holds
+ONE_ROW, WITHOUT_PAST, TWO_WAYS = "one row", "without past", "two ways"
 
 
 def decoder_of(torch, model, limit=None, read=None, form="", why=""):
@@ -62,8 +60,7 @@ def decoder_of(torch, model, limit=None, read=None, form="", why=""):
     found, reason = find_pasts(torch, model, accepted)
     if found is not None and not is_masked and not found.has_states:
         found, reason = None, "its forward takes no attention_mask"
-    padded = form in (PADDED, PADDED_ROW)
-    if (padded or form == WITHOUT_PAST) and found is not None:
+    if form == WITHOUT_PAST and found is not None:
         found, reason = None, why
     last = _last_before_reset(model)
     if found is not None and last is not None and (limit is None or limit > last):
@@ -88,11 +85,7 @@ def decoder_of(torch, model, limit=None, read=None, form="", why=""):
             return made
         found, reason = None, f"it keeps states, and {reason or why}"
     counts = "position_ids" in accepted and not placed  # padding too
-    if padded and (read is not None or _sees_later_tokens(torch, model)):
-        raise UnsupportedError(why)
-    read = partial(_longer, torch, is_masked, placed) if padded else read
-    one_row = counts or form in (ONE_ROW, PADDED_ROW) or getattr(model, "one_row", False)
-    made = _decoder(torch, model, placed, is_masked, found, 1 if one_row else BATCH, read)
+    made = _decoder(torch, model, placed, is_masked, found, 1 if counts or form == ONE_ROW or getattr(model, "one_row", False) else BATCH, read)
     made.without_past = "" if made.pasts else reason
     return made
 
@@ -155,8 +148,7 @@ def _decoder(torch, model, placed, is_masked, found, rows, read, layers=()):
             ids[found.argument] = filled(torch, found, model, _begun(torch, found, given))
         with _ways(torch, layers, given):
             result = model(**ids, return_dict=True)
-        logits = result.logits if found is not None else result.logits[:, : given["input_ids"].shape[1]]
-        outputs = {"logits": logits}  # programs that slice them compute only these
+        outputs = {"logits": result.logits}  # programs that slice them compute only these
         if found is not None:
             cache = getattr(result, found.argument, None)
             kept = kept_by(found, model, ids[found.argument] if cache is None else cache)
@@ -225,18 +217,6 @@ def _prefix(torch, given):
     is_prompt = torch.full((1, 1), mask.shape[1] - ids.shape[1]) == 0
     seen, _ = seen_keys(torch, mask, ids != ids, is_prompt, True)
     return {"input_ids": ids, "attention_mask": scores(torch, seen)}
-
-
-def _longer(torch, is_masked, placed, given):
-    """Arguments of a forward with more tokens after the text, which the others do not see. They have the last position of the text, since a
-    module may have no others, or scale all by the largest."""
-    pad = torch.nn.functional.pad
-    made = {"input_ids": pad(given["input_ids"], (0, _PADDING))}
-    if is_masked:
-        made["attention_mask"] = pad(given["attention_mask"], (0, _PADDING), value=1)
-    if placed and is_masked:
-        made["position_ids"] = torch.cat([given["position_ids"], given["position_ids"][:, -1:].expand(-1, _PADDING)], 1)
-    return made
 
 
 def _sees_padding(torch, model, accepted):

@@ -137,16 +137,8 @@ def _drop_inequalities(torch, module):
             continue
         value = getattr(node.args[0], "meta", {}).get("val")
         expression = value.node.expr if isinstance(value, torch.SymBool) else None
-        if isinstance(expression, sympy.Ne):
-            pair = expression.args
-        elif isinstance(expression, (sympy.LessThan, sympy.GreaterThan, sympy.StrictLessThan, sympy.StrictGreaterThan)):
-            is_strict = isinstance(expression, (sympy.StrictLessThan, sympy.StrictGreaterThan))
-            pair = expression.lts - (0 if is_strict else 1), expression.gts  # of whole numbers
-            pair = pair if never_above(pair[0] - pair[1]) else None
-        else:
-            pair = None
-        if pair is not None:
-            pairs.append(pair)
+        if isinstance(expression, sympy.Ne) or isinstance(expression, (sympy.StrictLessThan, sympy.StrictGreaterThan)) and never_above(expression.lts - expression.gts):
+            pairs.append(expression.args)
             graph.erase_node(node)
     return pairs
 

@@ -35,12 +35,9 @@ def divided_remainders(torch):
 
 @functools.cache
 def never_above(value):
-    """Whether an expression of sizes is known to be at most 0: a product, or a sum for one size, in which quotients by integers repeat."""
+    """Whether an expression of one size is known to be at most 0. Sums of quotients by integers repeat."""
     from torch.utils._sympy.functions import FloorDiv
 
-    factor, rest = value.as_coeff_Mul()
-    if factor <= 0 and all(each.is_nonnegative or isinstance(each, FloorDiv) and all(part.is_nonnegative for part in each.args) for each in rest.as_ordered_factors()):
-        return True
     quotients, sizes = value.atoms(FloorDiv), list(value.free_symbols)
     period = math.lcm(*(int(each.args[1]) for each in quotients if each.args[1].is_Integer))
     if len(sizes) != 1 or period > 4096 or not all(each.args[1].is_Integer and each.args[0].is_polynomial(*sizes) for each in quotients):
