@@ -49,7 +49,7 @@ void interleave_rows(int count, int64_t pairs, const int16_t* from, int64_t step
   copy(most, pairs, count);
 }
 
-// The same in vectors.
+// The same as pack_rows_of(), in vectors.
 void pack_rows_widened(int64_t rows, int64_t k, const Tensor& from, int64_t first,
                        const ZeroPoints& zeros, int mr, int16_t* to, int32_t* sums) {
   constexpr int64_t kPart = 512, kStep = kPart + kDepthwiseSlack;  // elements of a row
@@ -139,7 +139,7 @@ void mark_plain_quads(const int8_t* row, int64_t k, int most_pair, uint8_t* mark
   if (k % 4 != 0) marks[full] = 1;
 }
 
-// Whether weights are the numbers of the row.
+// Whether weights are stored as the i8 numbers that quads hold.
 bool is_plain(const Tensor& weight, int zero) {
   return !kSavesCode && weight.dtype == DType::i8 && zero == 0;
 }
@@ -263,7 +263,7 @@ void pack_quad_rows(const Quads& quads, int64_t rows, int64_t group, int64_t k,
         for (int64_t i = 0; i < k; ++i) sum += from[i];
       }
       for (int64_t place = 0, next = 0; place < quads.whole; ++place) {
-        if (plain) {  // only quads that are split, or have fewer numbers, are left
+        if (plain) {  // only split quads and an incomplete last one remain
           const bool is_split = next < quads.more[block] && again[next * step + list] >= place;
           place = std::max(place, is_split ? int64_t{again[next * step + list]} : k / 4);
           if (place == quads.whole) break;

@@ -83,9 +83,9 @@ struct Quads {
   int64_t count = 0;                 // of all rows, with the additional ones
   int64_t bytes = 0;
 };
-// For `rows` rows [k] in groups of `group`, the last of which may be smaller. Each group has its own
-// blocks. With places_by_row, the search ends early, and `count` is the largest number, if there
-// are more than most_more additional quads, or far too many in the first group.
+// For `rows` rows [k] in groups of `group`, the last of which may be smaller. Each group has its
+// own blocks. With places_by_row, the search ends early, and `count` is the largest int64_t, if the
+// weights need more than most_more additional quads, or the first group four times its share.
 Quads find_quads(int64_t rows, int64_t group, int64_t k, const Tensor& weight,
                  const ZeroPoints& zeros, const IntegerTable& table, int64_t most_more);
 void pack_quad_rows(const Quads& quads, int64_t rows, int64_t group, int64_t k,

@@ -19,13 +19,16 @@ namespace {
 constexpr int64_t kMaxColumns = 256;     // of a tile
 constexpr int64_t kPackGrain = 1 << 15;  // elements that are packed in one task
 
-constexpr int64_t kHeader = 64;  // before a packed b that may be turned: whether it is
+// Bytes before a b that pack_turned() may have packed. The first says whether it has.
+constexpr int64_t kHeader = 64;
 
 struct MatmulInteger {
   MatmulShape s;
   const IntegerTable* table = nullptr;
-  TurnedProduct turned;          // if b can be packed for it
-  const char* packed = nullptr;  // [matrices of b][panels][steps, nr, 2 or 4], column sums
+  TurnedProduct turned;  // if b can be packed for it
+  // [matrices of b][panels][steps, nr, 2 or 4], column sums. With `turned`, these or what
+  // pack_turned() writes, after a header.
+  const char* packed = nullptr;
   bool has_quads = false;
   std::vector<int8_t> ones;     // a row of quads, whose products are the column sums
   std::vector<int32_t> offset;  // of the quads of a panel
@@ -100,8 +103,8 @@ const int32_t* column_terms(const RunContext& c, const MatmulInteger& g, const i
   return all;
 }
 
-// Packs b for turned_product.h if its shape allows it. Its weights decide later; if they need too
-// many additional quads, `fill` packs them instead.
+// Packs b with pack_turned() if its shape allows it, or with `fill` if its weights need too many
+// additional quads.
 template <class Fill>
 [[gnu::cold]] void pack_for_turned(PrepareContext& c, MatmulInteger& g, const std::string& key,
                                    const Fill& fill) {
@@ -109,14 +112,14 @@ template <class Fill>
   if (!g.turned) return;
   const ZeroPoints zeros = c.has(3) ? zero_points(c.in(3)) : ZeroPoints();
   const int64_t bytes = kHeader + std::max(g.packed_bytes(), g.turned.packed_bytes());
-  g.packed = static_cast<const char*>(
-      c.pack(1, str_cat(key, ".turned", g.turned.table->mr, ":", key_of(zeros)), bytes,
-             [turned = g.turned, b = c.in(1), zeros, fill, bytes](void* to) {
-               auto* const header = static_cast<char*>(to);
-               std::memset(header, 0, static_cast<size_t>(bytes));
-               *header = pack_turned(turned, b, zeros, header + kHeader);
-               if (*header == 0) fill(header + kHeader);
-             }));
+  g.packed = static_cast<const char*>(c.pack(
+      1, str_cat(key, ".turned", g.turned.table->mr, ",", g.turned.table->nr, ":", key_of(zeros)),
+      bytes, [turned = g.turned, b = c.in(1), zeros, fill, bytes](void* to) {
+        auto* const header = static_cast<char*>(to);
+        std::memset(header, 0, static_cast<size_t>(bytes));
+        *header = pack_turned(turned, b, zeros, header + kHeader);
+        if (*header == 0) fill(header + kHeader);
+      }));
   if (g.packed == nullptr) g.turned = {};
 }
 

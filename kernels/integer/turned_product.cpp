@@ -17,10 +17,10 @@ namespace {
 constexpr int64_t kGroup = 48;
 constexpr int64_t kMaxColumns = 256;  // of a tile
 constexpr int64_t kLeastDepth = 16;
-// At most one of so many quads may need an additional one, which has 4 bytes and their place.
+// Quads for each additional one, at least. This one takes 4 bytes and 4 for its place.
 constexpr int64_t kQuadsPerMore = 14;
 
-// What a block adds to a product.
+// Where a block is in the packed b.
 struct Block {
   int64_t at = 0, index_at = 0, more = 0;  // its bytes, its places, and the additional quads
 };

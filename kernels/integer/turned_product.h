@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with a constant b as y^T = b^T a^T, for instruction sets without VNNI. b^T has the part
-// of a convolution's weights: its rows are packed as quads whose sums do not saturate, with
-// additional quads where needed. The rows of a are packed as columns of quads in each run.
+// Products with a constant b as y^T = b^T a^T, for instruction sets without VNNI. b^T takes
+// the role of a convolution's weights: its rows are packed as quads whose sums do not saturate,
+// with additional quads where needed. The rows of a are packed as columns of quads in each run.
 #pragma once
 
 #include <vector>
@@ -28,11 +28,11 @@ struct TurnedProduct {
   int64_t workspace() const;
 };
 
-// Empty if the product cannot be turned.
+// Empty if the product is not supported.
 TurnedProduct turned_product(const PrepareContext& c);
 
-// Packs b [k, n] into memory of zeros. Returns false, and writes nothing, if so many additional
-// quads were needed that the product would not take less time than one of pairs.
+// Packs b [k, n] into memory of zeros. Returns false, and writes nothing, if the weights need so
+// many additional quads that pairs are faster.
 bool pack_turned(const TurnedProduct& g, const Tensor& b, const ZeroPoints& zeros, char* to);
 
 void run_turned(const RunContext& c, const TurnedProduct& g, const char* packed);

@@ -156,8 +156,9 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
   HWY_ALIGN float low_room[kColumns * kScaleRoom];
   [[maybe_unused]] HWY_ALIGN float high_room[kColumns * kScaleRoom];
   const int64_t scales_later = scales_ahead<kColumns>(w);
-  ScaleRows<kColumns> low_scales(w, column, scales_later, low_room);
-  ScaleRows<Decode::kHigh ? kColumns : 0> high_scales(w, high_column, scales_later, high_room);
+  ScaleRows<kColumns> low_scales(w, column, w.groups, scales_later, low_room);
+  ScaleRows<Decode::kHigh ? kColumns : 0> high_scales(w, high_column, w.groups, scales_later,
+                                                      high_room);
   const int8_t* ahead = w.levels + column * w.row_bytes + kFetchAhead;
   for (int64_t s = 0; s < w.segment_count; ++s) {
     const Segment segment = w.segments[s];
@@ -165,7 +166,7 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
     const int8_t* from = w.levels + column * w.row_bytes + segment.begin;
     const float* const low_from = low_scales.of(segment.low_group);
     [[maybe_unused]] const float* high_from = nullptr;
-    if constexpr (Decode::kHigh) high_from = high_scales.of(segment.high_group);
+    if constexpr (Decode::kHigh) high_from = same ? low_from : high_scales.of(segment.high_group);
     const auto low_scale = [&](int j) HWY_ATTR { return low_from[j * low_scales.row()]; };
     const auto high_scale = [&](int j) HWY_ATTR { return high_from[j * high_scales.row()]; };
     [[maybe_unused]] V low_levels[kColumns], high_levels[kColumns];
@@ -349,10 +350,10 @@ void widen_bytes(Stream stream, int64_t count, const int8_t* from, float scale, 
 
 void widen(const LevelRows& w, const LevelRun& run, float* to) {
   HWY_ALIGN float room[kScaleRoom];
-  ScaleRows<1> scales(w, run.row, 0, room);
   const bool in_pairs = run.stream == Stream::pairs;
   const int8_t* from = run.from;
   auto group = static_cast<int32_t>(run.begin / run.group);
+  ScaleRows<1> scales(w, run.row, (run.end - 1) / run.group + 1, 0, room);
   const float* offset = w.offsets == nullptr ? nullptr : w.offsets + run.row * w.groups + group;
   for (int64_t at = run.begin, next; at < run.end; at = next, ++group) {
     next = std::min(run.end, (group + int64_t{1}) * run.group);

@@ -26,7 +26,7 @@ struct LevelRows {
   const int8_t* levels = nullptr;
   int64_t row_bytes = 0;              // from one row to the next
   const float* scales = nullptr;      // [n, groups]
-  const Half* half_scales = nullptr;  // likewise, instead of `scales`
+  const Half* half_scales = nullptr;  // likewise, instead of scales of f32, which are then null
   const float* offsets = nullptr;     // likewise, or null
   int64_t groups = 0, n = 0, half = 0;
   const Segment* segments = nullptr;
@@ -86,7 +86,7 @@ struct LevelPanel {
 
 enum class Stream : uint8_t { bytes, low, high, pairs };
 
-// Columns of a row whose levels are consecutive in a stream. `from` has the first one.
+// Columns of a row whose levels are consecutive in a stream. `from`: the byte of the first one.
 struct LevelRun {
   Stream stream = Stream::bytes;
   const int8_t* from = nullptr;

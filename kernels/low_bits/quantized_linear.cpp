@@ -15,7 +15,7 @@ constexpr int64_t kMostColumns = int64_t{1} << 30;  // of segments, which are co
 
 bool is_contiguous_along_k(const Tensor& t) { return t.strides[1] == 1 || t.shape[1] <= 1; }
 
-// Whether scales of f16 are copied as f32, to save the code that widens them in loops.
+// With HG_SMALL, scales of f16 are copied as f32, so that the loops need no code for f16.
 bool is_widened(const Tensor& t) { return kSavesCode && t.dtype == f16; }
 int64_t copied_size(const Tensor& t) { return is_widened(t) ? 4 : size_of(t.dtype); }
 

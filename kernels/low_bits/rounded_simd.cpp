@@ -153,8 +153,8 @@ HWY_NOINLINE void block(const RoundedProduct& p, int64_t row, int64_t column) {
   HWY_ALIGN float low_room[kColumns * kScaleRoom];
   [[maybe_unused]] HWY_ALIGN float high_room[kColumns * kScaleRoom];
   const int64_t scales_later = scales_ahead<kColumns>(w);
-  ScaleRows<kColumns> low_scales(w, column, scales_later, low_room);
-  ScaleRows<kNibbles ? kColumns : 0> high_scales(w, high_column, scales_later, high_room);
+  ScaleRows<kColumns> low_scales(w, column, w.groups, scales_later, low_room);
+  ScaleRows<kNibbles ? kColumns : 0> high_scales(w, high_column, w.groups, scales_later, high_room);
   // Loads whole vectors: data beyond a segment is multiplied by zeros, but must be memory of the
   // weight.
   const int8_t* const rows = w.levels + column * w.row_bytes;
@@ -164,7 +164,10 @@ HWY_NOINLINE void block(const RoundedProduct& p, int64_t row, int64_t column) {
     const Segment segment = w.segments[s];
     const float* const low_scale = low_scales.of(segment.low_group);
     [[maybe_unused]] const float* high_scale = nullptr;
-    if constexpr (kNibbles) high_scale = high_scales.of(segment.high_group);
+    if constexpr (kNibbles)
+      high_scale = !shares && segment.low_group == segment.high_group
+                       ? low_scale
+                       : high_scales.of(segment.high_group);
     const int8_t* from = rows + segment.begin;
     int64_t row_bytes = w.row_bytes;
     for (int64_t i = 0; i < kColumns * segment.bytes; i += kCacheLine) hwy::Prefetch(ahead + i);

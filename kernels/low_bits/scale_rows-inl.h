@@ -21,8 +21,8 @@ namespace hg::kernels::HWY_NAMESPACE {
 constexpr int32_t kScaleRoom = 64;  // groups of a row that are widened at a time
 static_assert(kScaleRoom % kLanes == 0);
 
-// Prefetches the scales that are `ahead` numbers after those of `rows` rows from `first` on.
-// Returns these if they are f32.
+// The scales of row `first`; null if they are f16. Prefetches those that are `ahead` numbers after
+// the scales of `rows` rows from `first` on.
 inline HWY_NOINLINE const float* stored_scales(const LevelRows& w, int64_t first, int64_t rows,
                                                int64_t ahead) {
   const bool is_half = w.half_scales != nullptr;
@@ -34,12 +34,12 @@ inline HWY_NOINLINE const float* stored_scales(const LevelRows& w, int64_t first
   return is_half ? nullptr : w.scales + at;
 }
 
-// Widens the scales of `rows` rows from `first` on: those of at most kScaleRoom groups from `group`
-// on. Returns the end of these groups.
+// Widens the scales of `rows` rows from `first` on: those of the groups from `group` to `end`, at
+// most kScaleRoom. Returns the end of these groups.
 inline HWY_NOINLINE int32_t widen_scales(const LevelRows& w, int64_t first, int64_t rows,
-                                         int32_t group, float* room) {
+                                         int32_t group, int32_t end, float* room) {
   const D d;
-  const int64_t count = std::min<int64_t>(kScaleRoom, w.groups - group), all = w.n * w.groups;
+  const int64_t count = std::min(kScaleRoom, end - group), all = w.n * w.groups;
   const int64_t whole = (count + kLanes - 1) / kLanes * kLanes;  // vectors
   for (int64_t j = 0; j < rows; ++j, room += kScaleRoom) {
     const int64_t at = (first + j) * w.groups + group;
@@ -54,26 +54,27 @@ inline HWY_NOINLINE int32_t widen_scales(const LevelRows& w, int64_t first, int6
 }
 
 // The scales of kRows rows of the weight from `first` on, which are read in the order of the
-// groups: those of f32 where they lie, those of f16 widened. Builds with HG_SMALL have no f16 here.
-// `room`: for kRows * kScaleRoom.
+// groups up to `groups`: those of f32 where they lie, those of f16 widened. `room`: for kRows *
+// kScaleRoom. In builds with HG_SMALL all are f32.
 template <int kRows>
 class ScaleRows {
  public:
-  HWY_INLINE ScaleRows(const LevelRows& w, int64_t first, int64_t ahead, float* room)
-      : w_(w), first_(first), room_(room) {
+  HWY_INLINE ScaleRows(const LevelRows& w, int64_t first, int64_t groups, int64_t ahead,
+                       float* room)
+      : w_(w), first_(first), room_(room), groups_(static_cast<int32_t>(groups)) {
     if constexpr (kRows > 0) from_ = stored_scales(w, first, kRows, ahead);
     if (kSavesCode || from_ != nullptr) {
       row_ = w.groups;
       end_ = std::numeric_limits<int32_t>::max();
     }
   }
-  // The scales of a group, and row() from each to that of the next row.
+  // The scale of a group in the first row. Those of later rows follow row() numbers apart.
   HWY_INLINE const float* of(int32_t group) {
     if constexpr (kSavesCode) return from_ + group;
     if (group >= end_) [[unlikely]] {
       from_ = room_;
       begin_ = group;
-      end_ = widen_scales(w_, first_, kRows, group, room_);
+      end_ = widen_scales(w_, first_, kRows, group, groups_, room_);
     }
     return from_ + (group - begin_);
   }
@@ -83,6 +84,7 @@ class ScaleRows {
   const LevelRows& w_;
   int64_t first_;
   float* room_;
+  int32_t groups_;
   const float* from_ = nullptr;
   int64_t row_ = kScaleRoom;
   int32_t begin_ = 0, end_ = 0;

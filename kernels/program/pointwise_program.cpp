@@ -23,8 +23,8 @@ namespace {
 
 // Elements of all results that are alive at one time, and of each.
 constexpr int64_t kSlotElements = 4096, kLongest = 1024;
-constexpr int64_t kLeastStep = 16;  // pieces have a multiple of so many elements
-constexpr int64_t kLongRow = 128;   // elements
+constexpr int64_t kPieceMultiple = 16;  // elements
+constexpr int64_t kLongRow = 128;       // elements
 
 struct Call {
   Block block = nullptr;
@@ -83,9 +83,9 @@ Result<Call> block_of(const PrepareContext& c, const PointwiseProgram::Step& ste
       own.ids.push_back(kNoValue);
       own.inputs.push_back(arg == PointwiseProgram::kAbsent
                                ? Tensor()
-                               : view(static_cast<void*>(nullptr), dtypes[arg], {kLeastStep}));
+                               : view(static_cast<void*>(nullptr), dtypes[arg], {kPieceMultiple}));
     }
-    own.outputs.push_back(view(static_cast<void*>(nullptr), step.dtype, {kLeastStep}));
+    own.outputs.push_back(view(static_cast<void*>(nullptr), step.dtype, {kPieceMultiple}));
     PrepareContext one(std::move(own));
     if (kernel->run != &run_pointwise || (kernel->accepts != nullptr && !kernel->accepts(one)))
       continue;
@@ -339,8 +339,9 @@ Result<std::shared_ptr<const Program>> program_of(const PrepareContext& c, Point
         taken[slot_of[at]] = false;
   }
   const int64_t most = 1 + *std::max_element(slot_of.begin(), slot_of.end());
-  program->piece = most == 0 ? std::numeric_limits<int64_t>::max()
-                             : std::min(kLongest, kSlotElements / most / kLeastStep * kLeastStep);
+  program->piece = most == 0
+                       ? std::numeric_limits<int64_t>::max()
+                       : std::min(kLongest, kSlotElements / most / kPieceMultiple * kPieceMultiple);
   for (int k = 0; k < program->inputs; ++k) {
     bool is_same = c.in(k).count() == 1;
     for (const Call& call : program->calls)

@@ -134,7 +134,7 @@ class BatchNormFolder {
       inputs.push_back(id == kNoValue ? Value() : graph_.value(id));
     inputs.resize(std::max(inputs.size(), layer.bias + 1));
     const Tensor& first = fixed_data(graph_, context_, producer.inputs[layer.factors[0]])->tensor;
-    // The scales of quantized layers may be f16, the result is f32.
+    // Scales of quantized layers may be f16; folded ones are f32, as the result.
     const DType dtype = graph_.value_info(producer.outputs[0]).type.dtype;
     const int64_t channels = first.shape[layer.channel_dim];
     const std::string name = graph_.value_info(producer.inputs[layer.factors[0]]).name;

@@ -216,7 +216,7 @@ class Reader {
   }
   // The same in f32.
   Value floats(const WeightLevels::Numbers& given) { return as(numbers(given), f32); }
-  // The scales, which kernels of the CPU also read in f16.
+  // The scales: f16 if they are stored so and the CPU reads them, else f32.
   Value scales_of(const WeightLevels::Numbers& given) {
     if (context_.options->device != Device::cpu) return floats(given);
     WeightLevels::Numbers stored = given;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes squares as products, which round the same bits as pow(x, 2) and join pointwise programs
-// at the speed of the memory.
+// Computes squares as products, which are bit-identical to pow(x, 2) and take less time.
 #include "lib/compile/pattern.h"
 
 namespace hg {

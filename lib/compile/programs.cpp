@@ -12,8 +12,8 @@
 namespace hg {
 namespace {
 
-// Steps of a program of a device, whose results are in registers, and inputs.
-constexpr size_t kMostOnDevice = 16, kMostInputsOnDevice = 8;
+// Limits of a program on a device, which keeps the results of steps in registers.
+constexpr size_t kMostStepsOnDevice = 16, kMostInputsOnDevice = 8;
 constexpr int kMostTensors = 8;  // inputs of more than one element
 
 // Whether programs can call every kernel that could run the op on the CPU.
@@ -57,8 +57,9 @@ class ProgramBuilder {
     const std::vector<Node>& nodes = graph_.nodes();
     taken_.assign(nodes.size(), false);
     std::vector<Program> programs;
-    const size_t most_steps =
-        context_.options->device == Device::vulkan ? kMostOnDevice : PointwiseProgram::kMostSteps;
+    const size_t most_steps = context_.options->device == Device::vulkan
+                                  ? kMostStepsOnDevice
+                                  : PointwiseProgram::kMostSteps;
     for (size_t i = nodes.size(); i-- > 0;) {
       if (taken_[i]) continue;
       Program program;
@@ -243,8 +244,8 @@ class ProgramBuilder {
 
 #if !defined(HG_SMALL)
 
-// An elementwise node that reads numbers and the reshaped result of another one computes before the
-// reshape, so that both can join.
+// Moves a reshape of an elementwise result behind the elementwise node that reads it, if the other
+// inputs of this node have one element, so that both nodes can join.
 Status reshape_later(Graph& graph, const CompileContext& context) {
   std::vector<int> uses = use_counts(graph);
   const auto maker = [&](ValueId id) -> const Node* {

@@ -438,8 +438,8 @@ Status DecoderSession::run(std::stop_token stop) {
   if (carried_.empty()) HG_TRY(run_part(0, all, stop));
   // Features of images replace tokens of the first run.
   const int64_t most = reads_single_tokens() ? 1 : encoder_ ? all : kChunk;
-  // The last part has all tokens whose logits are kept. Models with states may compute a token
-  // alone as a step of an answer, so that the last part of a prompt has two.
+  // The last part has all tokens whose logits are kept. Models with states may compute a run
+  // of one token as a step of an answer, so the last part of a long prompt has at least two.
   const int64_t ending =
       most > 1 && !can_roll_back() ? std::max<int64_t>(kept_logits_, 2) : kept_logits_;
   while (!carried_.empty() && past_ < all) {

@@ -61,5 +61,6 @@ def test_only_sizes_that_never_exceed_others_are_dropped():
     n, m = (sympy.Symbol(name, integer=True, positive=True) for name in "nm")
     for by in 3, 256:
         assert never_above(n - by * FloorDiv(n + by - 1, by)) and never_above(by * FloorDiv(-n, by) + n)
-    for value in n - 8 * FloorDiv(n + 6, 8), n - m, n - 8, n - 8 * FloorDiv(n + 7, m), FloorDiv(n, 9) - FloorDiv(n, 8), n * n - n * FloorDiv(n, 1):
+    nonlinear = n * n - n * FloorDiv(n, 1), (n - 2 * FloorDiv(n, 2)) * (n - 3), n - 6 * FloorDiv(n / 2, 3) - 3
+    for value in n - 8 * FloorDiv(n + 6, 8), n - m, n - 8, n - 8 * FloorDiv(n + 7, m), FloorDiv(n, 9) - FloorDiv(n, 8), *nonlinear:
         assert not never_above(value)

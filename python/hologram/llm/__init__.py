@@ -21,7 +21,7 @@ from .._low_bits import widened
 from .._model import Library, load, path_of, refuse_overwriting
 from .._quantize import quantize
 from ._check import compare_decoder, expected_of, expected_of_encoder, expected_of_images
-from ._decoder import ONE_ROW, TWO_WAYS, WITHOUT_PAST, decoder_of, fault_of
+from ._decoder import ONE_ROW, STEP_BRANCH, WITHOUT_PAST, decoder_of, fault_of
 from ._dynamic_positions import without_memory
 from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder, reads_sounds
 from ._images import image_decoder_of, images_of, reads_images
@@ -58,7 +58,7 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path)), prefix=".hologram-") as work:
         wrong, forms = None, [""]
         while forms:
-            form = forms.pop(0)
+            form, captured = forms.pop(0), None
             try:
                 captured = _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_only, check, work, form, wrong)
                 _release_memory()  # of a folder's module
@@ -66,7 +66,7 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
                 break
             except HologramError as error:
                 wrong = wrong or error
-                if isinstance(error, MismatchError) and form == "":
+                if isinstance(error, MismatchError) and form == "" and captured is not None:
                     forms = list(captured.forms)
                 if not isinstance(error, MismatchError) or not forms:
                     raise wrong from None
@@ -318,7 +318,7 @@ def _programs_of(torch, module, max_context, limit, text_only, warnings, work, f
             warnings.append("the file reads only text, not sounds")
         if decoder.one_row:
             warnings.append("the model takes one prompt at a time, since several together differ from each alone")
-        forms = (TWO_WAYS,) if decoder.steps else (ONE_ROW, WITHOUT_PAST) if decoder.pasts and not decoder.two_ways else ()
+        forms = (STEP_BRANCH,) if decoder.steps else (ONE_ROW, WITHOUT_PAST) if decoder.pasts and not decoder.has_step_branch else ()
         return programs, partial(expected_of, torch, module, decoder, programs["model"].pairs, limit), forms
     programs = {"encode": _exported(torch, encoder, None, work, "encode"), "decode": _exported(torch, decoder, max_context, work, "decode")}
     return programs, expect, ()

@@ -118,7 +118,7 @@ def expected_of(torch, module, decoder, pairs, limit):
                 runs.append({name: array for name, array in given.items() if name in accepted})
             found.append(_logits_of(torch, module, runs, continues))
         all_expected.append(Expected(given_to_ours, masks, [np.concatenate(each) for each in zip(*found)], False))
-        if decoder.two_ways and parts[0] > 3:  # generators read long prompts in parts of at least two tokens
+        if decoder.has_step_branch and parts[0] > 3:  # generators read long prompts in parts of at least two tokens
             middle = parts[0] // 2
             pieces = [[each[0][:, :middle], each[0][:, middle:]] for each in (given_to_ours, masks)]
             all_expected.append(Expected(*pieces, [None, np.concatenate([each[0] for each in found])], False))
@@ -313,7 +313,7 @@ def compare_decoder(torch, model, all_expected):
 def _cases(decoder, pairs, limit):
     """(batch, tokens of each run)."""
     cases = [(1, (length, 1, 1, 3)) for length in _LENGTHS] + [(3, (7, 1, 1)), (2, (40, 1, 2))]
-    if decoder.two_ways:  # and several blocks of tokens
+    if decoder.has_step_branch:  # and several blocks of tokens
         cases += [(1, (256, 1)), (2, (300, 1))]
     for batch in range(1, 5):  # sizes at which torch.export would have made another program
         for first in range(1, 72):

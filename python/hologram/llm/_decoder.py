@@ -46,15 +46,15 @@ def part_of(torch, model, inputs, forward):
 
 
 # Other forms of decoders, for modules whose first form differs from generate().
-ONE_ROW, WITHOUT_PAST, TWO_WAYS = "one row", "without past", "two ways"
+ONE_ROW, WITHOUT_PAST, STEP_BRANCH = "one row", "without past", "step branch"
 
 
 def decoder_of(torch, model, limit=None, read=None, form="", why=""):
     """The module of a decoder. ``limit``: its positions, or None. ``read`` maps its inputs to arguments of forward that replace the ids.
     ``form``: empty, or another form; ``why`` the module needs it.
 
-    Its attributes: ``placed``: forward takes positions from 0 on; ``is_masked``; ``steps``: it reads one token at a time; ``two_ways``: layers
-    with states compute a step otherwise than a prompt; ``one_row``: it takes one prompt at a time; ``pasts``; ``without_past``: why it has none."""
+    Its attributes: ``placed``: forward takes positions from 0 on; ``is_masked``; ``steps``: it reads one token at a time; ``has_step_branch``:
+    layers with states compute a step differently from a prompt; ``one_row``: it takes one prompt at a time; ``pasts``; ``without_past``: why it has none."""
     accepted = inspect.signature(model.forward).parameters
     is_masked, placed = "attention_mask" in accepted, takes_positions(torch, model)
     found, reason = find_pasts(torch, model, accepted)
@@ -76,11 +76,11 @@ def decoder_of(torch, model, limit=None, read=None, form="", why=""):
                 return made
         found, reason = None, "logits depend on later tokens"
     if found is not None and found.has_states:
-        for rows in (2, 1) if form != TWO_WAYS else ():
+        for rows in (2, 1) if form != STEP_BRANCH else ():
             made = _decoder(torch, model, placed, is_masked, found, rows, read)
             if not (reason := _wrong_step(torch, model, made, rows)):
                 return made
-        made = _two_ways(torch, model, placed, is_masked, found, read)
+        made = _with_step_branch(torch, model, placed, is_masked, found, read)
         if made is not None:
             return made
         found, reason = None, f"it keeps states, and {reason or why}"
@@ -118,8 +118,8 @@ def takes_positions(torch, model):
     return torch.allclose(*found, rtol=1e-3, atol=1e-3)
 
 
-def _two_ways(torch, model, placed, is_masked, found, read):
-    """A decoder whose layers with states compute a step otherwise than a prompt. Or None."""
+def _with_step_branch(torch, model, placed, is_masked, found, read):
+    """A decoder whose layers with states compute a step differently from a prompt. Or None."""
     if not is_masked or cache_argument(model) is None:
         return None
     try:
@@ -131,7 +131,7 @@ def _two_ways(torch, model, placed, is_masked, found, read):
 
 
 def _decoder(torch, model, placed, is_masked, found, rows, read, layers=()):
-    """``layers``: those whose states a program for prompts and steps computes in two ways."""
+    """``layers``: those that compute a step differently from a prompt."""
     pasts = found.pasts if found else []
     steps = found is not None and found.has_states and not layers
     masks = is_masked or steps  # states begin where the mask begins
@@ -166,7 +166,7 @@ def _decoder(torch, model, placed, is_masked, found, rows, read, layers=()):
     inputs += past_inputs(torch, pasts, batch, past, by_batch)
     made = part_of(torch, model, inputs, forward)
     made.placed, made.pasts, made.is_masked, made.steps, made.one_row, made.without_past = placed, pasts, masks, steps, rows == 1, ""
-    made.two_ways = bool(layers)
+    made.has_step_branch = bool(layers)
     return made
 
 

@@ -188,7 +188,8 @@ def tensor_at(cache, place):
     return cache
 
 
-def put_at(cache, place, value):
+def set_tensor_at(cache, place, value):
+    """Replaces what a cache has at a place."""
     *steps, (kind, name) = place[1:]
     for step in steps:
         cache = _step(cache, step)

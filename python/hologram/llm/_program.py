@@ -127,8 +127,8 @@ def _attention(torch, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, s
 
 
 def _drop_inequalities(torch, module):
-    """Removes the assertions `a != b`, with which torch.export compares strides, and `a < b` of sizes that are never a > b, with which modules
-    test whether they padded a text. Returns the pairs, whose equal sizes the check of the conversion runs."""
+    """Removes the assertions `a != b`, with which torch.export compares strides, and `a < b` of sizes if a never
+    exceeds b, which tests of padding produce. Returns the pairs, whose equal sizes the check of the conversion runs."""
     import sympy
 
     pairs, graph = [], module.graph

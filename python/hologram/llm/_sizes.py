@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic on sizes in modules' Python code, for torch.export, which would fix a size at that of the example, turn it into a tensor, or
-take long."""
+"""Arithmetic on sizes in modules' Python code. Without it, torch.export fixes a size at that of the example, turns it into a tensor, or is
+slow."""
 
 import functools
 import math
@@ -35,17 +35,21 @@ def divided_remainders(torch):
 
 @functools.cache
 def never_above(value):
-    """Whether an expression of one size is known to be at most 0. Sums of quotients by integers repeat."""
+    """Whether an expression of one size is known to be at most 0. Sums of a size and of its quotients by integers that do not grow repeat."""
+    import sympy
     from torch.utils._sympy.functions import FloorDiv
 
-    quotients, sizes = value.atoms(FloorDiv), list(value.free_symbols)
-    period = math.lcm(*(int(each.args[1]) for each in quotients if each.args[1].is_Integer))
-    if len(sizes) != 1 or period > 4096 or not all(each.args[1].is_Integer and each.args[0].is_polynomial(*sizes) for each in quotients):
+    def is_linear(expression, *names):
+        return expression.is_polynomial(*names) and expression.as_poly(*names).total_degree() <= 1
+
+    quotients, sizes = list(value.atoms(FloorDiv)), list(value.free_symbols)
+    if len(sizes) != 1 or not all(each.args[1].is_Integer and is_linear(each.args[0], *sizes) for each in quotients):
         return False
-    smooth = value.xreplace({each: each.args[0] / each.args[1] for each in quotients})
-    if not all(each.is_polynomial(*sizes) and each.as_poly(*sizes).degree() <= 1 for each in (smooth, *(each.args[0] for each in quotients))):
-        return False
-    return not smooth.diff(*sizes) and all(value.subs(sizes[0], size) <= 0 for size in range(1, period + 1))
+    period = math.lcm(*(int(each.args[1]) for each in quotients))
+    names = {each: sympy.Dummy() for each in quotients}
+    slope = value.xreplace({each: each.args[0] / each.args[1] for each in quotients}).diff(*sizes)
+    is_periodic = not slope and is_linear(value.xreplace(names), *sizes, *names.values()) and all(each.args[0].diff(*sizes).is_Integer for each in quotients)
+    return is_periodic and period <= 4096 and all(value.subs(sizes[0], size) <= 0 for size in range(1, period + 1))
 
 
 @contextmanager

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers that compute a step otherwise than a prompt, for torch.export: the program holds both, and the number of new tokens decides.
+"""Recurrent layers that compute a step differently from a prompt, for torch.export: the program holds both, and the number of new tokens decides.
 
 No architecture is named here: a run of the module shows which layers change its states, and which sizes of their tensors count tokens.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from unittest import mock
 
 from .._errors import UnsupportedError
-from ._past import put_at, tensor_at, tensors_in
+from ._past import set_tensor_at, tensor_at, tensors_in
 
 _PAST, _TIME = 17, 11  # of the run; modules rarely have these sizes
 
@@ -35,7 +35,7 @@ def layers_of(torch, model, found):
 
         def begin(module, args, kwargs):
             cache = _cache_among(torch, (args, kwargs))
-            calls.append((cache, cache and [tensor_at(cache, place).clone() for place in places]))
+            calls.append((cache, None if cache is None else [tensor_at(cache, place).clone() for place in places]))
 
         def end(module, args, kwargs, result):
             cache, before = calls.pop()
@@ -102,7 +102,8 @@ def _forward_of(torch, layer, own, is_step, time):
 
         def compute(is_one, *given):
             nonlocal is_inside
-            tensors, states, weights = given[: len(at)], given[len(at) : -len(named)], given[-len(named) :]
+            ends = len(at) + len(layer.places)
+            tensors, states, weights = given[: len(at)], given[len(at) : ends], given[ends:]
             kept = {id(tensor): tensor for _, tensor in tensors_in(torch, cache)}
             kept |= {id(tensor_at(cache, place)): state.clone() for place, state in zip(layer.places, states)}
             inner = copy.deepcopy(cache, kept)
@@ -124,7 +125,7 @@ def _forward_of(torch, layer, own, is_step, time):
 
         made = torch.ops.higher_order.cond(is_step, lambda *given: compute(True, *given), lambda *given: compute(False, *given), tuple(operands))
         for place, state in zip(layer.places, made[len(layer.results) :]):
-            put_at(cache, place, state)
+            set_tensor_at(cache, place, state)
         return torch.utils._pytree.tree_unflatten(list(made[: len(layer.results)]), specs[0])
 
     return forward
