@@ -152,30 +152,21 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
     for (int j = 0; j < kColumns; ++j) total[0][i][j] = total[1][i][j] = hn::Zero(d);
-  const int64_t high_column = shares ? std::min(column + w.half, w.n - 1) : column;
-  HWY_ALIGN float low_room[kColumns * kScaleRoom];
-  [[maybe_unused]] HWY_ALIGN float high_room[kColumns * kScaleRoom];
-  const int64_t scales_later = scales_ahead<kColumns>(w);
-  ScaleRows<kColumns> low_scales(w, column, w.groups, scales_later, low_room);
-  ScaleRows<Decode::kHigh ? kColumns : 0> high_scales(w, high_column, w.groups, scales_later,
-                                                      high_room);
+  HWY_ALIGN float room[2 * kColumns * kScaleRoom];
+  BlockScales<Decode::kHigh, kColumns> scales(w, column, room);
   const int8_t* ahead = w.levels + column * w.row_bytes + kFetchAhead;
   for (int64_t s = 0; s < w.segment_count; ++s) {
     const Segment segment = w.segments[s];
-    [[maybe_unused]] const bool same = !shares && segment.low_group == segment.high_group;
+    [[maybe_unused]] const bool same = scales.has_one_group(segment);
     const int8_t* from = w.levels + column * w.row_bytes + segment.begin;
-    const float* const low_from = low_scales.of(segment.low_group);
-    [[maybe_unused]] const float* high_from = nullptr;
-    if constexpr (Decode::kHigh) high_from = same ? low_from : high_scales.of(segment.high_group);
-    const auto low_scale = [&](int j) HWY_ATTR { return low_from[j * low_scales.row()]; };
-    const auto high_scale = [&](int j) HWY_ATTR { return high_from[j * high_scales.row()]; };
+    scales.reach(segment);
     [[maybe_unused]] V low_levels[kColumns], high_levels[kColumns];
     [[maybe_unused]] Sum low[kRows][kColumns], high[kRows][kColumns];
 #pragma GCC unroll 4
     for (int j = 0; j < kColumns; ++j) {
       if constexpr (Decode::kScalesLevels) {
-        low_levels[j] = Decode::scaled_levels(low_scale(j));
-        high_levels[j] = same ? low_levels[j] : Decode::scaled_levels(high_scale(j));
+        low_levels[j] = Decode::scaled_levels(scales.low(j));
+        high_levels[j] = same ? low_levels[j] : Decode::scaled_levels(scales.high(j));
       } else {
 #pragma GCC unroll 4
         for (int i = 0; i < kRows; ++i) {
@@ -225,9 +216,9 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
       for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 4
         for (int j = 0; j < kColumns; ++j) {
-          total[0][i][j] = Decode::scaled(low[i][j], low_scale(j), total[0][i][j]);
+          total[0][i][j] = Decode::scaled(low[i][j], scales.low(j), total[0][i][j]);
           if constexpr (Decode::kHigh)
-            total[1][i][j] = Decode::scaled(high[i][j], high_scale(j), total[1][i][j]);
+            total[1][i][j] = Decode::scaled(high[i][j], scales.high(j), total[1][i][j]);
         }
       }
     }

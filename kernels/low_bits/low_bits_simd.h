@@ -102,7 +102,7 @@ struct LowBitsTable {
   void (*bytes)(const LowBitsProduct& p) = nullptr;
   void (*nibbles)(const LowBitsProduct& p) = nullptr;
   void (*add_offsets)(const OffsetProduct& p) = nullptr;
-  // level * scale + offset.
+  // Writes level * scale + offset for the columns of the run.
   void (*widen)(const LevelRows& w, const LevelRun& run, float* to) = nullptr;
   // Null without AMX.
   void (*tiles)(const LevelPanel& p) = nullptr;

@@ -149,12 +149,8 @@ HWY_NOINLINE void block(const RoundedProduct& p, int64_t row, int64_t column) {
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
       for (int j = 0; j < kColumns; ++j) total[t][i][j] = hn::Zero(d);
-  const int64_t high_column = shares ? std::min(column + w.half, w.n - 1) : column;
-  HWY_ALIGN float low_room[kColumns * kScaleRoom];
-  [[maybe_unused]] HWY_ALIGN float high_room[kColumns * kScaleRoom];
-  const int64_t scales_later = scales_ahead<kColumns>(w);
-  ScaleRows<kColumns> low_scales(w, column, w.groups, scales_later, low_room);
-  ScaleRows<kNibbles ? kColumns : 0> high_scales(w, high_column, w.groups, scales_later, high_room);
+  HWY_ALIGN float room[2 * kColumns * kScaleRoom];
+  BlockScales<kNibbles, kColumns> weight_scales(w, column, room);
   // Loads whole vectors: data beyond a segment is multiplied by zeros, but must be memory of the
   // weight.
   const int8_t* const rows = w.levels + column * w.row_bytes;
@@ -162,12 +158,7 @@ HWY_NOINLINE void block(const RoundedProduct& p, int64_t row, int64_t column) {
   const int8_t* ahead = rows + kFetchAhead;
   for (int64_t s = 0; s < w.segment_count; ++s, ++scales) {
     const Segment segment = w.segments[s];
-    const float* const low_scale = low_scales.of(segment.low_group);
-    [[maybe_unused]] const float* high_scale = nullptr;
-    if constexpr (kNibbles)
-      high_scale = !shares && segment.low_group == segment.high_group
-                       ? low_scale
-                       : high_scales.of(segment.high_group);
+    weight_scales.reach(segment);
     const int8_t* from = rows + segment.begin;
     int64_t row_bytes = w.row_bytes;
     for (int64_t i = 0; i < kColumns * segment.bytes; i += kCacheLine) hwy::Prefetch(ahead + i);
@@ -233,8 +224,8 @@ HWY_NOINLINE void block(const RoundedProduct& p, int64_t row, int64_t column) {
         const RoundedSegment& scale = scales[i * w.segment_count];
 #pragma GCC unroll 2
         for (int t = 0; t < kStreams; ++t) {
-          const float both = t == 0 ? low_scale[j * low_scales.row()] * scale.low_scale
-                                    : high_scale[j * high_scales.row()] * scale.high_scale;
+          const float both = t == 0 ? weight_scales.low(j) * scale.low_scale
+                                    : weight_scales.high(j) * scale.high_scale;
           total[t][i][j] =
               hn::MulAdd(hn::ConvertTo(d, sums[t][i]), hn::Set(d, both), total[t][i][j]);
         }

@@ -21,8 +21,8 @@ namespace hg::kernels::HWY_NAMESPACE {
 constexpr int32_t kScaleRoom = 64;  // groups of a row that are widened at a time
 static_assert(kScaleRoom % kLanes == 0);
 
-// The scales of row `first`; null if they are f16. Prefetches those that are `ahead` numbers after
-// the scales of `rows` rows from `first` on.
+// The scales of row `first`; null if they are f16. Also prefetches the scales of as many rows,
+// `ahead` numbers later.
 inline HWY_NOINLINE const float* stored_scales(const LevelRows& w, int64_t first, int64_t rows,
                                                int64_t ahead) {
   const bool is_half = w.half_scales != nullptr;
@@ -34,8 +34,8 @@ inline HWY_NOINLINE const float* stored_scales(const LevelRows& w, int64_t first
   return is_half ? nullptr : w.scales + at;
 }
 
-// Widens the scales of `rows` rows from `first` on: those of the groups from `group` to `end`, at
-// most kScaleRoom. Returns the end of these groups.
+// Widens the scales of `rows` rows from `first` on, for the groups from `group` to `end`, at most
+// kScaleRoom. Returns the end of these groups.
 inline HWY_NOINLINE int32_t widen_scales(const LevelRows& w, int64_t first, int64_t rows,
                                          int32_t group, int32_t end, float* room) {
   const D d;
@@ -53,9 +53,9 @@ inline HWY_NOINLINE int32_t widen_scales(const LevelRows& w, int64_t first, int6
   return group + static_cast<int32_t>(count);
 }
 
-// The scales of kRows rows of the weight from `first` on, which are read in the order of the
-// groups up to `groups`: those of f32 where they lie, those of f16 widened. `room`: for kRows *
-// kScaleRoom. In builds with HG_SMALL all are f32.
+// The scales of kRows rows of the weight from `first` on, read in the order of the groups up to
+// `groups`: f32 where it lies, f16 widened into `room`, kRows * kScaleRoom floats. With HG_SMALL,
+// all are f32.
 template <int kRows>
 class ScaleRows {
  public:
@@ -88,6 +88,36 @@ class ScaleRows {
   const float* from_ = nullptr;
   int64_t row_ = kScaleRoom;
   int32_t begin_ = 0, end_ = 0;
+};
+
+// The scales of kColumns rows of bytes from `column` on: of the low stream and, if kHigh, of the
+// high one. `room`: 2 * kColumns * kScaleRoom floats.
+template <bool kHigh, int kColumns>
+class BlockScales {
+ public:
+  HWY_INLINE BlockScales(const LevelRows& w, int64_t column, float* room)
+      : shares_(kHigh && w.half > 0),
+        low_(w, column, w.groups, scales_ahead<kColumns>(w), room),
+        high_(w, shares_ ? std::min(column + w.half, w.n - 1) : column, w.groups,
+              scales_ahead<kColumns>(w), room + kColumns * kScaleRoom) {}
+  // Makes low() and high() of a segment readable, and only these.
+  HWY_INLINE void reach(const Segment& segment) {
+    low_from_ = low_.of(segment.low_group);
+    if constexpr (kHigh)
+      high_from_ = has_one_group(segment) ? low_from_ : high_.of(segment.high_group);
+  }
+  // Whether both streams of the segment have the same scales.
+  HWY_INLINE bool has_one_group(const Segment& segment) const {
+    return !shares_ && segment.low_group == segment.high_group;
+  }
+  HWY_INLINE float low(int j) const { return low_from_[j * low_.row()]; }
+  HWY_INLINE float high(int j) const { return high_from_[j * high_.row()]; }
+
+ private:
+  bool shares_;
+  ScaleRows<kColumns> low_;
+  ScaleRows<kHigh ? kColumns : 0> high_;
+  const float *low_from_ = nullptr, *high_from_ = nullptr;
 };
 
 }  // namespace hg::kernels::HWY_NAMESPACE

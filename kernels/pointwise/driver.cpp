@@ -7,9 +7,9 @@
 
 #include "kernels/ceil_div.h"
 #include "kernels/element.h"
+#include "kernels/pointwise/gather_rows.h"
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/saves_code.h"
-#include "kernels/simd/gather_simd.h"
 #include "kernels/simd/half_simd.h"
 #include "kernels/simd/transpose_simd.h"
 
@@ -22,14 +22,6 @@ constexpr int64_t kLine = 64;          // bytes
 constexpr int64_t kTileRows = 16;      // elements per line of memory that an operand reads across
 constexpr int64_t kTileBytes = 36864;  // of all buffers of a tile
 constexpr int64_t kLongRow = 64;       // elements for which the block is called
-
-// Elements of an operand: rows that are `step` elements apart, of n elements `stride` apart.
-struct Rows {
-  const std::byte* from;
-  int64_t step, stride, count, n;
-};
-// Gathers them into `to`.
-using GatherRows = void (*)(const Rows& rows, std::byte* to);
 
 // Collapsed shape and strides. Operand k reads x[k]; the output is contiguous.
 struct PointwisePlan {
@@ -59,50 +51,6 @@ struct PointwisePlan {
   int across = -1;
   int64_t tile_rows = 0, tile_columns = 0;
 };
-
-template <class From, class To>
-void gather_rows(const Rows& rows, std::byte* out) {
-  const From* from = reinterpret_cast<const From*>(rows.from);
-  To* to = reinterpret_cast<To*>(out);
-  const int64_t n = rows.n, stride = rows.stride;
-  if constexpr (std::is_same_v<From, To> && sizeof(To) == 4) {
-    const GatherTable& table = gather_table();
-    if (stride <= 1 && stride >= 0 && n >= table.least)
-      return (stride == 0 ? table.fill : table.copy)(from, rows.step, rows.count, n, to);
-  }
-  for (int64_t r = 0; r < rows.count; ++r, from += rows.step, to += n) {
-    if constexpr (kIsHalf<From>) {
-      if (stride == 1) {
-        half_table().widen(n, from, to);
-        continue;
-      }
-    }
-    if (stride == 1 && std::is_same_v<From, To>) {
-      std::memcpy(to, from, static_cast<size_t>(n) * sizeof(To));
-    } else if (stride == 0) {
-      std::fill_n(to, n, static_cast<To>(from[0]));
-    } else if (stride == 2) {  // parts of complex numbers; the compiler vectorizes this
-      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[2 * i]);
-    } else {
-      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i * stride]);
-    }
-  }
-}
-
-GatherRows gather_rows_of(DType dtype) {
-  if (dtype == f16) return gather_rows<Half, float>;
-  if (dtype == bf16) return gather_rows<BFloat16, float>;
-  switch (size_of(dtype)) {
-    case 8:
-      return gather_rows<uint64_t, uint64_t>;
-    case 4:
-      return gather_rows<uint32_t, uint32_t>;
-    case 2:
-      return gather_rows<uint16_t, uint16_t>;
-    default:
-      return gather_rows<uint8_t, uint8_t>;
-  }
-}
 
 // Bytes of an element in the form that the block reads.
 int64_t read_size(const PointwisePlan& plan, int k) {

@@ -229,7 +229,7 @@ class Reader {
     return dtype() == f16 ? numbers(stored) : floats(given);
   }
   // What a weight adds to levels * scales.
-  Value offsets_of(const WeightLevels& q, const Value& scales) {
+  Value offsets_of(const WeightLevels& q) {
     Value zeros = floats(q.zeros);
     if (q.is_unsigned) {  // as signed levels
       const Value center = graph_.scalar(128.0, f32);
@@ -237,7 +237,7 @@ class Reader {
     }
     Value offsets = floats(q.offsets);
     if (!zeros) return offsets;
-    const Value shift = graph_.call("neg", {graph_.call("mul", {zeros, scales})});
+    const Value shift = graph_.call("neg", {graph_.call("mul", {zeros, floats(q.scales)})});
     return offsets ? graph_.call("add", {offsets, shift}) : shift;
   }
   std::vector<Value> replaced(const Node& node, const WeightLevels& q, const Use& use) {
@@ -261,7 +261,7 @@ class Reader {
     if (q.ones > 0)
       bytes = graph_.call("reshape", {bytes}, {{"shape", Shape{bytes.dim(0), bytes.dim(1)}}});
     const Value levels = turn(bytes), scales = of_groups(scales_of(q.scales));
-    const Value offsets = of_groups(offsets_of(q, floats(q.scales)));
+    const Value offsets = of_groups(offsets_of(q));
     const int64_t group = q.split == along ? q.group : k;
     const Packing packing = q.packed < 0        ? Packing::bytes
                             : q.packed == along ? Packing::halves

@@ -32,7 +32,7 @@ bool has_one_element(const Shape& shape) {
   return std::all_of(shape.begin(), shape.end(), [](const Dim& size) { return size == Dim(1); });
 }
 
-// Whether the text form can hold the attributes. It leaves out those that have their defaults.
+// Whether the text form can hold the attributes. Attributes with default values are left out.
 bool can_hold_attrs(const Node& node) {
   for (size_t i = 0; i < node.attrs.size(); ++i) {
     const Signature::Attribute& attribute = node.op->signature.attributes[i];

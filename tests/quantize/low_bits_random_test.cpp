@@ -96,13 +96,13 @@ class WithOffsets : test::Chance {
                     static_cast<double>(below(2001) - 1000) / 1000 * size * weights);
       return data;
     };
-    const auto of = [&](const char* name, double size) {
+    const auto stored_numbers = [&](const char* name, double size) {
       const Value stored = g.buffer(name, numbers(size, chance(50) ? f32 : f16));
       return stored.dtype() == f32 ? stored : cast(stored, f32);
     };
     const Value four = bits_ == 4 ? g.scalar(int64_t{4}, i8) : Value();
-    const Value scales = of("scales", 1.0 / most);
-    const Value offsets = chance(80) ? of("offsets", 1) : Value();
+    const Value scales = stored_numbers("scales", 1.0 / most);
+    const Value offsets = chance(80) ? stored_numbers("offsets", 1) : Value();
     const Value w =
         widened(g.buffer("levels", std::move(levels)), scales,
                 offsets && chance(30) ? neg(offsets) : offsets, four, blocks_, bits_, f32);

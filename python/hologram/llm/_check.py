@@ -80,7 +80,7 @@ class Expected(NamedTuple):
 
     ids: list  # of each run, [batch, time]
     masks: list
-    logits: list  # of the last position; None: not compared
+    logits: list  # of the last position, or None to compare nothing
     greedy: bool  # whether each run's ids are the most likely token of the run before
     source: object = None  # inputs of the encoder, by name
     doubt: str = ""  # how the module contradicts itself, with a cache and without

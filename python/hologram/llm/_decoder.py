@@ -54,7 +54,8 @@ def decoder_of(torch, model, limit=None, read=None, form="", why=""):
     ``form``: empty, or another form; ``why`` the module needs it.
 
     Its attributes: ``placed``: forward takes positions from 0 on; ``is_masked``; ``steps``: it reads one token at a time; ``has_step_branch``:
-    layers with states compute a step differently from a prompt; ``one_row``: it takes one prompt at a time; ``pasts``; ``without_past``: why it has none."""
+    layers with states compute a step differently from a prompt; ``one_row``: it takes one prompt at a time; ``pasts``; ``without_past``: why it
+    has no past."""
     accepted = inspect.signature(model.forward).parameters
     is_masked, placed = "attention_mask" in accepted, takes_positions(torch, model)
     found, reason = find_pasts(torch, model, accepted)
@@ -131,7 +132,7 @@ def _with_step_branch(torch, model, placed, is_masked, found, read):
 
 
 def _decoder(torch, model, placed, is_masked, found, rows, read, layers=()):
-    """``layers``: those that compute a step differently from a prompt."""
+    """``layers``: the layers that compute a step differently from a prompt."""
     pasts = found.pasts if found else []
     steps = found is not None and found.has_states and not layers
     masks = is_masked or steps  # states begin where the mask begins
@@ -146,7 +147,7 @@ def _decoder(torch, model, placed, is_masked, found, rows, read, layers=()):
         ids |= {} if read is None else read(given)
         if found is not None:
             ids[found.argument] = filled(torch, found, model, _begun(torch, found, given))
-        with _ways(torch, layers, given):
+        with _step_branch(torch, layers, given):
             result = model(**ids, return_dict=True)
         outputs = {"logits": result.logits}  # programs that slice them compute only these
         if found is not None:
@@ -170,7 +171,7 @@ def _decoder(torch, model, placed, is_masked, found, rows, read, layers=()):
     return made
 
 
-def _ways(torch, layers, given):
+def _step_branch(torch, layers, given):
     """A context in which a program's ``layers`` choose between prompts and steps, as the module itself does when it runs."""
     if not layers or not torch.compiler.is_exporting():
         return nullcontext()

@@ -92,7 +92,7 @@ def find_pasts(torch, model, accepted):
         return None, f"its cache cannot be observed ({one_line(error)})"
     finally:
         for place in _module_tensors(torch, model):
-            set_at(model, place, before_all.get(place))
+            set_tensor_at(model, place, before_all.get(place))
     (_, before), (kept, after) = runs
     pasts = []
     for place, tensor in after.items():
@@ -177,26 +177,20 @@ def _step(value, step):
     return value.get_submodule(name) if kind == "module" else value[name] if kind == "item" else getattr(value, name)
 
 
-def set_at(model, place, value):
-    setattr(_step(model, place[1]), place[2][1], value)
-
-
-def tensor_at(cache, place):
-    """What a cache has at a place."""
+def tensor_at(root, place):
+    """What a cache or a module has at a place."""
     for step in place[1:]:
-        cache = _step(cache, step)
-    return cache
+        root = _step(root, step)
+    return root
 
 
-def set_tensor_at(cache, place, value):
-    """Replaces what a cache has at a place."""
-    *steps, (kind, name) = place[1:]
-    for step in steps:
-        cache = _step(cache, step)
+def set_tensor_at(root, place, value):
+    """Replaces what a cache or a module has at a place."""
+    owner, (kind, name) = tensor_at(root, place[:-1]), place[-1]
     if kind == "item":
-        cache[name] = value
+        owner[name] = value
     else:
-        setattr(cache, name, value)
+        setattr(owner, name, value)
 
 
 class _GivenLength:
@@ -233,7 +227,7 @@ def filled(torch, found, model, given):
         if each.grows < 0:
             tensor = tensor.clone()  # modules change states in place
         if each.place[0] == "module":
-            set_at(model, each.place, tensor)
+            set_tensor_at(model, each.place, tensor)
         else:
             memo[id(found.tensors[each.place])] = tensor
     cache = copy.deepcopy(found.kept, memo)
@@ -249,5 +243,5 @@ def kept_by(found, model, cache):
     for each in found.pasts:
         outputs[each.key] = each.to_file(tensor_at(cache if each.place[0] == "cache" else model, each.place))
         if each.place[0] == "module":
-            set_at(model, each.place, None)
+            set_tensor_at(model, each.place, None)
     return outputs
