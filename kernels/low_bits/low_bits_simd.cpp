@@ -57,19 +57,21 @@ struct Decoder {
 
 #else
 
-// A sum has two parts, which do not wait for each other.
-struct InTwoParts {
+// A sum has two parts, which do not wait for each other, unless a vector holds a whole chunk.
+struct InParts {
+  static constexpr int kParts = kLanes < 16 ? 2 : 1;
   struct Sum {
     HWY_INLINE Sum() {}  // an implicit constructor would not be compiled for the instruction set
-    V part[2];
+    V part[kParts];
   };
   static HWY_INLINE Sum none() {
     Sum sum;
-    sum.part[0] = sum.part[1] = hn::Zero(D());
+    sum.part[0] = sum.part[kParts - 1] = hn::Zero(D());
     return sum;
   }
   static HWY_INLINE V scaled(const Sum& sum, float scale, V total) {
-    return hn::MulAdd(hn::Add(sum.part[0], sum.part[1]), hn::Set(D(), scale), total);
+    const V all = kParts == 1 ? sum.part[0] : hn::Add(sum.part[0], sum.part[kParts - 1]);
+    return hn::MulAdd(all, hn::Set(D(), scale), total);
   }
 };
 
@@ -79,7 +81,7 @@ struct Decoder;
 // Vectors of i32 hold the bytes of a chunk, the same 16 in each 128-bit part. A different shift in
 // each part leaves 4 bits of each i32: byte b of word w is at 4 b + w.
 template <>
-struct Decoder<true> : InTwoParts {
+struct Decoder<true> : InParts {
   static constexpr bool kHigh = true, kScalesLevels = HWY_TARGET == HWY_AVX3;
   using Bytes = VI;
   static HWY_INLINE Bytes load(const int8_t* at) {
@@ -111,7 +113,7 @@ struct Decoder<true> : InTwoParts {
 #pragma GCC unroll 4
     for (int t = 0; t < 16; t += kLanes) {
       const VI level = hn::ShiftRight<28>(hn::Shl(bytes, hn::Load(di, kShift[kStream] + t)));
-      V& part = sum.part[t / kLanes % 2];
+      V& part = sum.part[t / kLanes % kParts];
       part = hn::MulAdd(hn::LoadU(d, x + t), hn::ConvertTo(d, level), part);
     }
   }
@@ -119,7 +121,7 @@ struct Decoder<true> : InTwoParts {
 };
 
 template <>
-struct Decoder<false> : InTwoParts {
+struct Decoder<false> : InParts {
   static constexpr bool kHigh = false, kScalesLevels = false;
   using Bytes = const int8_t*;
   static HWY_INLINE Bytes load(const int8_t* at) { return at; }
@@ -130,7 +132,7 @@ struct Decoder<false> : InTwoParts {
 #pragma GCC unroll 4
     for (int t = 0; t < 16; t += kLanes) {
       const VI level = hn::PromoteTo(DI(), hn::LoadU(narrow, bytes + t));
-      V& part = sum.part[t / kLanes % 2];
+      V& part = sum.part[t / kLanes % kParts];
       part = hn::MulAdd(hn::LoadU(d, x + t), hn::ConvertTo(d, level), part);
     }
   }
