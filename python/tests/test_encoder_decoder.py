@@ -93,6 +93,22 @@ def test_greedy_tokens_are_those_of_generate(files):
     assert generator.generate([3, 5], encoder_inputs=ours[:1], max_tokens=2).ids  # a prompt of the answer
 
 
+def test_modules_that_replace_their_parts_do_so_for_each_text(tmp_path):
+    sizes = {**SIZES, "max_position_embeddings": 160, "attention_type": "block_sparse", "block_size": 4, "num_random_blocks": 4}
+    torch.manual_seed(0)
+    model = spread_weights(transformers.BigBirdPegasusForConditionalGeneration(transformers.BigBirdPegasusConfig(**sizes)).eval())
+    model.generation_config = transformers.GenerationConfig(decoder_start_token_id=3)
+    made = hg.llm.convert(model, tmp_path / "x.hgm")
+    assert model.get_encoder().attention_type == "block_sparse"
+    # The attention is full up to (5 + 2 * num_random_blocks) * block_size tokens.
+    assert "the encoder reads at most 52 tokens, since its module computes longer inputs differently" in made.report.warnings
+    text = np.random.default_rng(0).integers(4, WORDS, 53).tolist()
+    got = hg.Generator(made).generate(encoder_inputs=[text[:52]], max_tokens=STEPS)
+    assert [each.ids for each in got] == generated(model, input_ids=torch.tensor([text[:52]]))
+    with pytest.raises(ValueError, match="source is 53, but the model was converted for source at most 52"):
+        hg.Generator(made).generate(encoder_inputs=[text], max_tokens=2)
+
+
 def test_the_program_reads_texts_and_features(files, tmp_path):
     program = os.path.join(os.path.dirname(os.environ.get("HOLOGRAM_CONVERT", "")), "hg-generate")
     if not os.access(program, os.X_OK):

@@ -25,6 +25,7 @@ from ._decoder import ONE_ROW, STEP_BRANCH, WITHOUT_PAST, decoder_of, fault_of
 from ._dynamic_positions import without_memory
 from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder, reads_sounds
 from ._images import image_decoder_of, images_of, reads_images
+from ._own_changes import without_own_changes
 from ._parts import captioner_of, part_with_text, prepared_of
 from ._program import export, trace
 from ._quantized_folder import class_of, load_quantized, refuse_missing, settings_of
@@ -264,7 +265,7 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_
     was_training = module.training
     try:
         module.eval()
-        with without_memory(module):
+        with without_memory(module), without_own_changes(module):
             part = _read_part(torch, module, text_only)
             programs, expect, forms = _programs_of(torch, part, max_context, limit, text_only, warnings, work, form, wrong)
             expected = []
@@ -313,6 +314,9 @@ def _programs_of(torch, module, max_context, limit, text_only, warnings, work, f
     else:
         decoder = decoder_of(torch, module, limit, form=form, why=str(wrong))
         programs = {"model": _exported(torch, decoder, max_context, work, "model")}
+        most = decoder.limits.get("time", limit)
+        if not decoder.pasts and most is not None and (limit is None or most < limit):
+            warnings.append(f"the file reads at most {most} tokens, since its module computes longer texts differently")
         _warn_without_past(decoder, warnings)
         if reads_sounds(module) and not text_only:
             warnings.append("the file reads only text, not sounds")
@@ -321,6 +325,9 @@ def _programs_of(torch, module, max_context, limit, text_only, warnings, work, f
         forms = (STEP_BRANCH,) if decoder.steps else (ONE_ROW, WITHOUT_PAST) if decoder.pasts and not decoder.has_step_branch else ()
         return programs, partial(expected_of, torch, module, decoder, programs["model"].pairs, limit), forms
     programs = {"encode": _exported(torch, encoder, None, work, "encode"), "decode": _exported(torch, decoder, max_context, work, "decode")}
+    for size, most in encoder.limits.items():
+        unit = "tokens" if size == "source" else size
+        warnings += [] if size == "batch" else [f"the encoder reads at most {most} {unit}, since its module computes longer inputs differently"]
     return programs, expect, ()
 
 

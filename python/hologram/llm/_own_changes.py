@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules of transformers that replace their own parts, as BigBird-Pegasus replaces its sparse attention when a text is short. Such a
+module treats a long text differently after a short one; here each run begins with the first parts, as a new module does."""
+
+from contextlib import ExitStack, contextmanager
+
+
+@contextmanager
+def without_own_changes(model):
+    """A context in which each run of the model, or of a model in it, begins with the parts and the names of modes that it has now."""
+    from transformers import PreTrainedModel
+
+    with ExitStack() as stack:
+        for part in model.modules():
+            if isinstance(part, PreTrainedModel):
+                restore = _restorer_of(part)
+                stack.callback(restore)
+                stack.callback(part.register_forward_pre_hook(restore).remove)
+        yield
+
+
+def _restorer_of(model):
+    first = [(module, dict(module._modules), {name: value for name, value in vars(module).items() if isinstance(value, str)}) for module in model.modules()]
+
+    def restore(*unused):
+        for module, parts, modes in first:
+            for values, own in ((parts, module._modules), (modes, vars(module))):
+                own.update({name: value for name, value in values.items() if own.get(name) is not value})
+
+    return restore
