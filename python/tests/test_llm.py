@@ -365,6 +365,12 @@ def test_a_decoder_without_an_auto_class_is_loaded(tmp_path):
     assert generator.generate([7, 8, 9], max_tokens=24, stop_ids=[]).ids == greedy(model, [[7, 8, 9]], 24)[0]
 
 
+def test_modules_that_do_not_generate_are_rejected(tmp_path):
+    model = small()
+    with pytest.raises(hg.UnsupportedError, match=r"^qwen2: the module has no generate\(\) that appends one token at a time"):
+        hg.llm.convert(model.model, tmp_path / "x.hgm")
+
+
 def test_models_of_several_ids_per_position_are_rejected(tmp_path):
     sizes = {"vocab_size": WORDS, "hidden_size": 32, "num_hidden_layers": 2, "ffn_dim": 48, "num_attention_heads": 4, "max_position_embeddings": 160}
     model = transformers.MusicgenForCausalLM(transformers.MusicgenDecoderConfig(**sizes, pad_token_id=WORDS, bos_token_id=WORDS)).eval()

@@ -267,6 +267,8 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_
         module.eval()
         with without_memory(module), without_own_changes(module):
             part = _read_part(torch, module, text_only)
+            if not isinstance(part, transformers.GenerationMixin):  # such as DiffusionGemma, which denoises blocks of tokens
+                raise UnsupportedError("the module has no generate() that appends one token at a time")
             programs, expect, forms = _programs_of(torch, part, max_context, limit, text_only, warnings, work, form, wrong)
             expected = []
             if check:
