@@ -130,6 +130,15 @@ CASES = {
     "longcat_flash": {"num_layers": 2, "zero_expert_num": 2, "expert_ffn_hidden_size": 24, "head_dim": 4, "num_key_value_heads": 4},
     "dbrx": {"attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2, "clip_qkv": 8.0}, "ffn_config": {"ffn_hidden_size": 48, "moe_num_experts": 4, "moe_top_k": 2}},
     "dory": {"num_hidden_layers": 4, "layer_types": ["sliding_attention", "full_attention"] * 2, "n_input_layers": 1, "n_output_layers": 1},
+    "led": {}, "nemo_speechlm": {}, "aria:images": {"projector_patch_to_query_dict": {"16": 4}},
+    **dict.fromkeys(("aya_vision:images", "cohere2_vision:images", "got_ocr2:images", "ovis2:images", "pp_chart2table:images", "qianfan_ocr:images", "video_llava:images"), {}),
+    "molmo2:text": {"adapter_config": {"vision_feature_layer": [-1, -2], "text_hidden_size": 32}},
+    "deepseek_ocr2:text": {
+        "vision_config": {"sam_config": {"downsample_channels": [16, 32]}},
+        "text_config": {"mlp_layer_types": ["dense", "sparse", "sparse"], "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1},
+    },
+    "hy_v4_vl:text": {"text_config": {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 0]}}},
+    "inkling2:text": {"vision_config": {"text_hidden_size": 32}, "text_config": {**INKLING, "n_layers_per_attn_res_block": 2}},
     "pegasus": ENCODER, "m2m_100": ENCODER, "blenderbot": ENCODER,
     "whisper": {**ENCODER, "max_source_positions": 20, "max_target_positions": 160, "num_mel_bins": 8, "decoder_start_token_id": 3},
 }  # fmt: skip
@@ -219,7 +228,7 @@ def check(name, generate, folder):
         return f"left out, since there is no such model ({type(error).__name__})"
     path = os.path.join(folder, "model.hgm")
     model.generation_config = GenerationConfig(decoder_start_token_id=START)  # no stop ids
-    made = hologram.llm.convert(model, path, text_only=name.endswith(":text"))
+    made = hologram.llm.convert(copy.deepcopy(model), path, text_only=name.endswith(":text"))
     model = getattr(model, TEXT_PARTS[name]) if name in TEXT_PARTS else model
     model.generation_config = GenerationConfig(decoder_start_token_id=START)
     draws = np.random.default_rng(1)
@@ -236,13 +245,10 @@ def check(name, generate, folder):
         sizes = [size if isinstance(size, int) else LONG[size] // FRAME.get(name, 1) * FRAME.get(name, 1) for size in source.shape[1:]]
         groups = [draws.normal(size=(count, *sizes)).astype(np.float32) for count in (1, 3)]
     for group in groups:
-        # RecurrentGemma's convolutions and xLSTM's cells also read the padding, so their rows are compared one by one. A prompt of one token
-        # would continue the state that the module kept of the prompt before.
-        for part in model.modules():
-            if hasattr(part, "conv1d_state"):
-                part.conv1d_state = None
+        # RecurrentGemma's convolutions and xLSTM's cells also read the padding, so their rows are compared one by one. Each run has its own
+        # module, since some keep states or replace their parts.
         images = draws.normal(size=(len(group), *made.encode.inputs[0].shape[1:])).astype(np.float32) if has_tokens else None
-        wanted = [row for each in group for row in wanted_of(copy.deepcopy(model), [each])] if name in ("recurrent_gemma", "xlstm") else wanted_of(model, group, images, source and source.name)
+        wanted = [row for each in group for row in wanted_of(copy.deepcopy(model), [each])] if name in ("recurrent_gemma", "xlstm") else wanted_of(copy.deepcopy(model), group, images, source and source.name)
         got = got_of(generate, path, group, images)
         for i, (a, b) in enumerate(zip(wanted, got)):
             if a != b:
