@@ -101,7 +101,7 @@ def test_modules_that_replace_their_parts_do_so_for_each_text(tmp_path):
     made = hg.llm.convert(model, tmp_path / "x.hgm")
     assert model.get_encoder().attention_type == "block_sparse"
     # The attention is full up to (5 + 2 * num_random_blocks) * block_size tokens.
-    assert "the encoder reads at most 52 tokens, since its module computes longer inputs differently" in made.report.warnings
+    assert "the encoder reads at most 52 tokens, since its module rejects longer inputs or computes them differently" in made.report.warnings
     text = np.random.default_rng(0).integers(4, WORDS, 53).tolist()
     got = hg.Generator(made).generate(encoder_inputs=[text[:52]], max_tokens=STEPS)
     assert [each.ids for each in got] == generated(model, input_ids=torch.tensor([text[:52]]))

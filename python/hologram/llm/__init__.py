@@ -318,7 +318,7 @@ def _programs_of(torch, module, max_context, limit, text_only, warnings, work, f
         programs = {"model": _exported(torch, decoder, max_context, work, "model")}
         most = decoder.limits.get("time", limit)
         if not decoder.pasts and most is not None and (limit is None or most < limit):
-            warnings.append(f"the file reads at most {most} tokens, since its module computes longer texts differently")
+            warnings.append(f"the file reads at most {most} tokens, since its module rejects longer texts or computes them differently")
         _warn_without_past(decoder, warnings)
         if reads_sounds(module) and not text_only:
             warnings.append("the file reads only text, not sounds")
@@ -329,7 +329,7 @@ def _programs_of(torch, module, max_context, limit, text_only, warnings, work, f
     programs = {"encode": _exported(torch, encoder, None, work, "encode"), "decode": _exported(torch, decoder, max_context, work, "decode")}
     for size, most in encoder.limits.items():
         unit = "tokens" if size == "source" else size
-        warnings += [] if size == "batch" else [f"the encoder reads at most {most} {unit}, since its module computes longer inputs differently"]
+        warnings += [] if size == "batch" else [f"the encoder reads at most {most} {unit}, since its module rejects longer inputs or computes them differently"]
     return programs, expect, ()
 
 
