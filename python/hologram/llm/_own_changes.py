@@ -7,22 +7,38 @@ from contextlib import ExitStack, contextmanager
 
 @contextmanager
 def without_own_changes(model):
-    """A context in which each run of the model, or of a model in it, begins with the parts and the names of modes that it has now."""
+    """A context in which each run of the model, or of a model in it, begins with the parts and the names of modes that it has now. What a
+    model changes in a part before it calls that part is kept."""
     from transformers import PreTrainedModel
 
+    running = []
     with ExitStack() as stack:
         for part in model.modules():
             if isinstance(part, PreTrainedModel):
                 restore = _restorer_of(part)
                 stack.callback(restore)
-                stack.callback(part.register_forward_pre_hook(restore).remove)
+                begin, end = _hooks_of(restore, running)
+                stack.callback(part.register_forward_pre_hook(begin).remove)
+                stack.callback(part.register_forward_hook(end, always_call=True).remove)
         yield
+
+
+def _hooks_of(restore, running):
+    def begin(module, args):
+        if not running:
+            restore()
+        running.append(module)
+
+    def end(module, args, output):
+        running.pop()
+
+    return begin, end
 
 
 def _restorer_of(model):
     first = [(module, dict(module._modules), {name: value for name, value in vars(module).items() if isinstance(value, str)}) for module in model.modules()]
 
-    def restore(*unused):
+    def restore():
         for module, parts, modes in first:
             for values, own in ((parts, module._modules), (modes, vars(module))):
                 own.update({name: value for name, value in values.items() if own.get(name) is not value})
