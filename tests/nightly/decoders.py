@@ -145,10 +145,12 @@ CASES = {
 
 
 def wanted_of(model, prompts, images=None, source="input_features"):
-    """`prompts`: ids of each, or an array of features, which the model reads as its input `source`."""
+    """`prompts`: ids of each, or an array of features, which the model reads as its input `source`. Runs a copy of the model, since some
+    models keep states or replace their parts."""
     import torch
     from transformers import GenerationConfig, GenerationMixin
 
+    model = copy.deepcopy(model)
     config = GenerationConfig(do_sample=False, max_new_tokens=STEPS, pad_token_id=0, decoder_start_token_id=START)
     if not isinstance(prompts, list):
         given, begin = {source: torch.from_numpy(prompts)}, 1
@@ -245,10 +247,9 @@ def check(name, generate, folder):
         sizes = [size if isinstance(size, int) else LONG[size] // FRAME.get(name, 1) * FRAME.get(name, 1) for size in source.shape[1:]]
         groups = [draws.normal(size=(count, *sizes)).astype(np.float32) for count in (1, 3)]
     for group in groups:
-        # RecurrentGemma's convolutions and xLSTM's cells also read the padding, so their rows are compared one by one. Each run has its own
-        # module, since some keep states or replace their parts.
+        # RecurrentGemma's convolutions and xLSTM's cells also read the padding, so their rows are compared one by one.
         images = draws.normal(size=(len(group), *made.encode.inputs[0].shape[1:])).astype(np.float32) if has_tokens else None
-        wanted = [row for each in group for row in wanted_of(copy.deepcopy(model), [each])] if name in ("recurrent_gemma", "xlstm") else wanted_of(copy.deepcopy(model), group, images, source and source.name)
+        wanted = [row for each in group for row in wanted_of(model, [each])] if name in ("recurrent_gemma", "xlstm") else wanted_of(model, group, images, source and source.name)
         got = got_of(generate, path, group, images)
         for i, (a, b) in enumerate(zip(wanted, got)):
             if a != b:

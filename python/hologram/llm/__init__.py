@@ -9,6 +9,7 @@ The file holds one graph for prompts and steps, the weights, and the tokenizer's
 import ctypes
 import gc
 import json
+import math
 import os
 import sys
 import tempfile
@@ -316,9 +317,9 @@ def _programs_of(torch, module, max_context, limit, text_only, warnings, work, f
     else:
         decoder = decoder_of(torch, module, limit, form=form, why=str(wrong))
         programs = {"model": _exported(torch, decoder, max_context, work, "model")}
-        most = decoder.limits.get("time", limit)
-        if not decoder.pasts and most is not None and (limit is None or most < limit):
-            warnings.append(f"the file reads at most {most} tokens, since its module rejects longer texts or computes them differently")
+        longest = programs["model"].limits.get("time", math.inf)
+        if longest < (limit or math.inf) and not decoder.pasts:
+            warnings.append(_reads_at_most("file", longest, "tokens"))
         _warn_without_past(decoder, warnings)
         if reads_sounds(module) and not text_only:
             warnings.append("the file reads only text, not sounds")
@@ -327,10 +328,14 @@ def _programs_of(torch, module, max_context, limit, text_only, warnings, work, f
         forms = (STEP_BRANCH,) if decoder.steps else (ONE_ROW, WITHOUT_PAST) if decoder.pasts and not decoder.has_step_branch else ()
         return programs, partial(expected_of, torch, module, decoder, programs["model"].pairs, limit), forms
     programs = {"encode": _exported(torch, encoder, None, work, "encode"), "decode": _exported(torch, decoder, max_context, work, "decode")}
-    for size, most in encoder.limits.items():
-        unit = "tokens" if size == "source" else size
-        warnings += [] if size == "batch" else [f"the encoder reads at most {most} {unit}, since its module rejects longer inputs or computes them differently"]
+    for size, most in programs["encode"].limits.items():
+        if size != "batch":
+            warnings.append(_reads_at_most("encoder", most, "tokens" if size == "source" else size))
     return programs, expect, ()
+
+
+def _reads_at_most(reader, most, unit):
+    return f"the {reader} reads at most {most} {unit}, since its module rejects longer inputs or computes them differently"
 
 
 def _warn_without_past(decoder, warnings):
@@ -341,16 +346,17 @@ def _warn_without_past(decoder, warnings):
 class _Exported(NamedTuple):
     words: list
     pairs: list
+    limits: dict
 
 
 def _exported(torch, part, max_context, work, name):
     try:
-        program, words, pairs = export(torch, part, max_context)
+        program, words, pairs, limits = export(torch, part, max_context)
         torch.export.save(program, os.path.join(work, f"{name}.pt2"))
-        return _Exported([f"{name}.pt2", *words], pairs)
+        return _Exported([f"{name}.pt2", *words], pairs, limits)
     except UnsupportedError as error:
         if any(each.sizes for each in part.inputs):
             if part.inputs[0].name == "input_ids" and (fault := fault_of(torch, part.model)):
                 raise UnsupportedError(fault) from error
             raise
-        return _Exported([f"{name}.pt", *trace(torch, part, os.path.join(work, f"{name}.pt"))], [])
+        return _Exported([f"{name}.pt", *trace(torch, part, os.path.join(work, f"{name}.pt"))], [], {})

@@ -41,7 +41,7 @@ def part_of(torch, model, inputs, forward):
             return context.checked(outputs) if hasattr(context, "checked") else outputs
 
     part = Part().eval()
-    part.inputs, part.limits = inputs, {}
+    part.inputs = inputs
     return part
 
 

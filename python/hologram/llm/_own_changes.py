@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 
 @contextmanager
 def without_own_changes(model):
-    """A context in which each run of the model, or of a model in it, begins with the parts and the names of modes that it has now. What a
-    model changes in a part before it calls that part is kept."""
+    """A context in which each run of the model, or of a model in it, begins with the parts and the string attributes that it has now. A
+    model may still change a part before it calls that part."""
     from transformers import PreTrainedModel
 
     running = []
@@ -39,8 +39,8 @@ def _restorer_of(model):
     first = [(module, dict(module._modules), {name: value for name, value in vars(module).items() if isinstance(value, str)}) for module in model.modules()]
 
     def restore():
-        for module, parts, modes in first:
-            for values, own in ((parts, module._modules), (modes, vars(module))):
+        for module, parts, words in first:
+            for values, own in ((parts, module._modules), (words, vars(module))):
                 own.update({name: value for name, value in values.items() if own.get(name) is not value})
 
     return restore

@@ -16,7 +16,7 @@ from ._value_branches import as_in_example
 
 
 def export(torch, part, max_context=None):
-    """(a program, options for hg-convert, pairs of sizes that the program assumes to differ). Sets ``part.limits``: the largest sizes, by their names."""
+    """(a program, options for hg-convert, pairs of sizes that the program assumes to differ, the largest sizes by their names)."""
     auto = torch.export.Dim
     args = ({each.name: each.example for each in part.inputs},)
     kinds = {"past + time": auto.AUTO, "past + 1": auto.AUTO, "samples": auto.AUTO}
@@ -49,9 +49,9 @@ def export(torch, part, max_context=None):
     for symbol in list(ranges):
         is_all = max_context is not None and names.get(symbol) == everything
         ranges[symbol] = type(ranges[symbol])(0, max_context if is_all else ranges[symbol].upper)
-    part.limits = {names[symbol]: int(each.upper) for symbol, each in ranges.items() if symbol in names and each.upper.is_Integer and each.upper < 2**31}
+    limits = {names[symbol]: int(each.upper) for symbol, each in ranges.items() if symbol in names and each.upper.is_Integer and each.upper < 2**31}
     pairs = [(_text(torch, a, names), _text(torch, b, names)) for a, b in unequal]
-    return program, words, pairs
+    return program, words, pairs, limits
 
 
 # What torch.export says of Python code that depends on values of tensors.
