@@ -41,17 +41,9 @@ void multiply(const LaterData::Origin& origin, const Tensor& to) {
   const auto dim = static_cast<int>(origin.parameters[0]);
   const int64_t channels = from.shape[dim], outer = dim == 0 ? 1 : from.shape[0];
   const int64_t inner = channels == 0 || outer == 0 ? 0 : from.count() / channels / outer;
-  const auto* floats = from.dtype == f32 && to.dtype == f32 ? from.as<float>() : nullptr;
-  for (int64_t c = 0; c < channels; ++c) {
-    const double scale = origin.parameters[static_cast<size_t>(c) + 1];
-    for (int64_t o = 0; o < outer; ++o) {
-      const int64_t at = (o * channels + c) * inner;
-      float* const line = floats != nullptr ? to.as<float>() + at : nullptr;
-      for (int64_t i = 0; line != nullptr && i < inner; ++i)
-        line[i] = static_cast<float>(floats[at + i] * scale);
-      for (int64_t i = 0; line == nullptr && i < inner; ++i)
-        set_element(to, at + i, element(from, at + i) * scale);
-    }
+  for (int64_t line = 0; line < outer * channels; ++line) {
+    const double scale = origin.parameters[static_cast<size_t>(line % channels) + 1];
+    scaled_copy(from, line * inner, (line + 1) * inner, scale, to);
   }
 }
 

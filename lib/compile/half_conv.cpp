@@ -18,8 +18,7 @@ Result<Value> widened(Graph& graph, const CompileContext& context, ValueId id) {
   const TensorData* const data = fixed_data(graph, context, id);
   if (data == nullptr) return graph.call("cast", {graph.value(id)}, {{"dtype", f32}});
   HG_TRY_ASSIGN(TensorData wide, TensorData::allocate(f32, data->tensor.shape));
-  for (int64_t i = 0; i < wide.tensor.count(); ++i)
-    wide.tensor.as<float>()[i] = static_cast<float>(element(data->tensor, i));
+  scaled_copy(data->tensor, 0, wide.tensor.count(), 1, wide.tensor);
   release_pages(graph, *data);
   return graph.constant(std::move(wide), graph.value_info(id).name + "_f32");
 }

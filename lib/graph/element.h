@@ -102,4 +102,7 @@ inline void set_element(const Tensor& tensor, int64_t i, double value) {
   }
 }
 
+// Writes the elements [begin, end) times a factor, rounded once to the dtype of `to`. Fast for f32.
+void scaled_copy(const Tensor& from, int64_t begin, int64_t end, double factor, const Tensor& to);
+
 }  // namespace hg

@@ -37,7 +37,11 @@ std::shared_ptr<LaterData> LaterData::find(const Graph& graph, const TensorData&
 
 void LaterData::use(const std::function<void()>& reader) {
   const std::lock_guard<std::mutex> locked(lock_);
-  if (!is_computed_) compute_(origin_, memory_.tensor);
+  if (!is_computed_) {
+    const Tensor& tensor = memory_.tensor;
+    take_pages(tensor.data, static_cast<uint64_t>(tensor.bytes()));
+    compute_(origin_, tensor);
+  }
   is_computed_ = true;
   reader();
 }

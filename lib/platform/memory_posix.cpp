@@ -17,6 +17,8 @@ namespace {
 
 constexpr uintptr_t kLargePage = uintptr_t{2} << 20;
 
+uintptr_t page_size() { return static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)); }
+
 struct PageRange {
   void* first;
   size_t bytes;
@@ -63,6 +65,20 @@ void move_to_large_pages(void* begin, uint64_t bytes) {
 #endif
 }
 
+void take_pages(void* begin, uint64_t bytes) {
+#ifdef __linux__
+  if (kChecksViews) return;
+  const auto large = whole_pages(begin, bytes, kLargePage);
+  if (large.bytes > 0) madvise(large.first, large.bytes, MADV_HUGEPAGE);
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE of Linux 5.14
+  const auto all = whole_pages(begin, bytes, page_size());
+  if (all.bytes > 0) madvise(all.first, all.bytes, kPopulateWrite);
+#else
+  (void)begin;
+  (void)bytes;
+#endif
+}
+
 void free_aligned(void* memory) {
   if (kChecksViews) return free_checked(memory);
   std::free(memory);
@@ -70,8 +86,7 @@ void free_aligned(void* memory) {
 
 void release_pages(const void* begin, uint64_t bytes) {
 #ifdef __linux__
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto [first, size] = whole_pages(begin, bytes, page);
+  const auto [first, size] = whole_pages(begin, bytes, page_size());
   if (size > 0) madvise(first, size, MADV_DONTNEED);
 #else
   (void)begin;

@@ -20,6 +20,8 @@ void free_aligned(void* memory) {
 
 void move_to_large_pages(void*, uint64_t) {}
 
+void take_pages(void*, uint64_t) {}
+
 void release_pages(const void*, uint64_t) {}
 
 void trim_heap() {}
