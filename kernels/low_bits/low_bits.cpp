@@ -24,7 +24,8 @@ constexpr int64_t kRowsAhead = 8;
 // -- Levels in registers --------------------------------------------------------------------------
 
 bool takes_rows(const PrepareContext& c) {
-  return c.precision() != Precision::i8 && x_rows(c) <= low_bits_table().few_rows && has_sizes(c);
+  return c.precision() != Precision::i8 && x_rows(c) <= low_bits_table().few_rows && has_sizes(c) &&
+         !takes_level_tiles(c);
 }
 
 Status prepare_rows(PrepareContext& c) {

@@ -371,7 +371,7 @@ constexpr int64_t kFewRows = HWY_TARGET == HWY_AVX3 ? 16 : 8;
 constexpr LowBitsTable kTable = {kFewRows, product<false>, product<true>, add_offsets, widen};
 #if defined(HG_HAS_TILES)
 constexpr LowBitsTable kTileTable = {kFewRows,    product<false>, product<true>,
-                                     add_offsets, widen,          level_panel};
+                                     add_offsets, widen,          &kLevelTiles};
 #endif
 
 }  // namespace hg::kernels::HWY_NAMESPACE

@@ -69,19 +69,29 @@ int64_t scales_ahead(const LevelRows& w) {
   return (kFetchAhead / block_bytes + 1) * kColumns * w.groups;
 }
 
-// y[rows, columns] for the columns of one panel, in tiles of 16 rows and 32 numbers along k:
-// `steps` of them. A number of x is the sum of its `parts`. Rows are read up to whole_tiles().
+// Numbers along k of a tile.
+inline constexpr int64_t kTileDepth = 32;
+// y[rows, columns] for the columns of one panel, in tiles of 16 rows and kTileDepth numbers:
+// `steps` of them. A number of x is the sum of its `parts`.
 struct LevelPanel {
   static constexpr int64_t kColumns = 32;
   int64_t rows = 0, columns = 0, steps = 0;
   int64_t groups = 0, group_steps = 0;  // the last group may be shorter
   int parts = 1;
-  const char* x = nullptr;        // bf16 [rows][parts, steps, 32]
-  int64_t x_row = 0;              // in bytes
+  const char* x = nullptr;        // bf16 [tiles of rows][steps][parts][16, kTileDepth]
   const float* levels = nullptr;  // pairs of bf16, [steps, 16, kColumns]
   const float* scales = nullptr;  // [groups, kColumns]
   float* y = nullptr;
   int64_t y_row = 0;
+};
+
+struct LevelTiles {
+  void (*multiply)(const LevelPanel& p) = nullptr;
+  // Writes a row of LevelPanel::x, times a power of two. The rest of the last part is cut; infinity
+  // and NaN have one part. Numbers up to a whole tile are 0.
+  void (*split)(int64_t count, const float* x, float factor, int parts, BFloat16* to) = nullptr;
+  // Writes LevelPanel::levels. Rows have kTileDepth levels for each step.
+  void (*pack)(int64_t steps, const uint8_t* rows, int64_t row_step, float* to) = nullptr;
 };
 
 enum class Stream : uint8_t { bytes, low, high, pairs };
@@ -104,8 +114,7 @@ struct LowBitsTable {
   void (*add_offsets)(const OffsetProduct& p) = nullptr;
   // Writes level * scale + offset for the columns of the run.
   void (*widen)(const LevelRows& w, const LevelRun& run, float* to) = nullptr;
-  // Null without AMX.
-  void (*tiles)(const LevelPanel& p) = nullptr;
+  const LevelTiles* tiles = nullptr;  // null without AMX
 };
 
 const LowBitsTable& low_bits_table();

@@ -11,6 +11,7 @@ namespace hg::kernels {
 namespace {
 
 constexpr int64_t kTaskBytes = 1 << 16;             // of levels that one task reads, approximately
+constexpr int64_t kLeastTiledRows = 9;              // fewer have the bits of one row
 constexpr int64_t kMostColumns = int64_t{1} << 30;  // of segments, which are counted in 32 bits
 
 bool is_contiguous_along_k(const Tensor& t) { return t.strides[1] == 1 || t.shape[1] <= 1; }
@@ -108,6 +109,14 @@ int64_t x_rows(const PrepareContext& c) {
 
 bool has_sizes(const PrepareContext& c) {
   return c.in(kX).shape[c.in(kX).rank() - 1] <= kMostColumns;
+}
+
+bool takes_level_tiles(const PrepareContext& c) {
+  if (kSavesCode || c.precision() == Precision::i8 || low_bits_table().tiles == nullptr ||
+      x_rows(c) < kLeastTiledRows)
+    return false;
+  // Groups end where tiles do.
+  return c.attrs().integer("group") % kTileDepth == 0 || c.in(kScales).shape[1] <= 1;
 }
 
 void set_scales(LevelRows& w, DType dtype, const void* scales) {

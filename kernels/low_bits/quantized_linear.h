@@ -55,6 +55,8 @@ QuantizedLinear quantized_scan_product(PrepareContext& c, int64_t before);
 int64_t x_rows(const PrepareContext& c);
 // Whether columns can be counted in 32 bits.
 bool has_sizes(const PrepareContext& c);
+// Whether level_tiles computes quantized_linear.
+bool takes_level_tiles(const PrepareContext& c);
 
 // Scales of f32 or f16.
 void set_scales(LevelRows& w, DType dtype, const void* scales);

@@ -98,22 +98,26 @@ struct TileBlock {
     if constexpr (kRows == 2 && kColumns == 2) clear_tile<3>();
   }
 
-  // Adds a product. a, b: the first tiles, with the distance of their rows, which should be
-  // multiples of 64 bytes; `second`: the second tile of a.
-  static HWY_INLINE void add_step(const char* a, const char* second, int64_t a_row, const char* b,
-                                  int64_t b_row) {
-    load_tile<4>(a, a_row);
+  // b and a: the first tiles, with the distance of their rows, which should be multiples of 64
+  // bytes; `second`: the second tile of a. Several a can be multiplied by one b.
+  static HWY_INLINE void load_b(const char* b, int64_t b_row) {
     load_tile<6>(b, b_row);
+    if constexpr (kColumns == 2) load_tile<7>(b + kTileRowBytes, b_row);
+  }
+  static HWY_INLINE void add_product(const char* a, const char* second, int64_t a_row) {
+    load_tile<4>(a, a_row);
     add_tile_product<kNumbers, 0, 4, 6>();
-    if constexpr (kColumns == 2) {
-      load_tile<7>(b + kTileRowBytes, b_row);
-      add_tile_product<kNumbers, 1, 4, 7>();
-    }
+    if constexpr (kColumns == 2) add_tile_product<kNumbers, 1, 4, 7>();
     if constexpr (kRows == 2) {
       load_tile<5>(second, a_row);
       add_tile_product<kNumbers, 2, 5, 6>();
       if constexpr (kColumns == 2) add_tile_product<kNumbers, 3, 5, 7>();
     }
+  }
+  static HWY_INLINE void add_step(const char* a, const char* second, int64_t a_row, const char* b,
+                                  int64_t b_row) {
+    load_b(b, b_row);
+    add_product(a, second, a_row);
   }
   // Adds `steps` products along k. a_step, b_step: of the next tile along k.
   static HWY_INLINE void add(int64_t steps, const char* a, int64_t a_row, int64_t a_step,

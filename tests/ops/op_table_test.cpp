@@ -171,7 +171,7 @@ Taken taken_here() {
         // These need AMX, or AVX2 without VNNI; halves_test, integer_random_test and
         // quantize_random_test cover them.
         if (forced == "conv=tiles" || forced == "matmul_integer=rows" ||
-            forced == "conv_integer=winograd" || forced == "quantized_linear=half_tiles" ||
+            forced == "conv_integer=winograd" || forced == "quantized_linear=level_tiles" ||
             forced == "conv_dense_channels_last=rows" || forced == "conv_to_channels_last=rows")
           continue;
         const std::string dtype(to_string(dtype_of(**c)));
