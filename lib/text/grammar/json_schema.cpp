@@ -2,6 +2,8 @@
 // JSON schemas as rules of a grammar. Keywords that would restrict values further are refused, so
 // that each generated value fits the schema.
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -62,6 +64,35 @@ std::string quoted(const std::string& text) {
       out += c;
   }
   return out + "\"";
+}
+
+// A part of a JSON pointer in a URI: %41 is 'A', ~1 is '/' and ~0 is '~'.
+std::string pointer_key(std::string_view text) {
+  std::string key;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const std::string_view hex = text.substr(std::min(i + 1, text.size()), 2);
+    unsigned byte = 0;
+    if (text[i] == '%' && hex.size() == 2 &&
+        std::from_chars(hex.data(), hex.data() + 2, byte, 16).ptr == hex.data() + 2) {
+      key += static_cast<char>(byte);
+      i += 2;
+    } else {
+      key += text[i];
+    }
+  }
+  std::string out;
+  for (size_t i = 0; i < key.size(); ++i) {
+    const bool escaped =
+        key[i] == '~' && i + 1 < key.size() && (key[i + 1] == '0' || key[i + 1] == '1');
+    out += escaped ? (key[++i] == '1' ? '/' : '~') : key[i];
+  }
+  return out;
+}
+
+// Whether a value holds a number that was rounded when it was read: a whole one beyond 64 bits.
+bool has_rounded_number(const SchemaJson& value) {
+  if (value.is_structured()) return std::any_of(value.begin(), value.end(), has_rounded_number);
+  return value.is_number_float() && std::abs(value.get<double>()) >= 0x1p53;
 }
 
 class SchemaReader {
@@ -146,7 +177,7 @@ class SchemaReader {
     std::string all;
     for (const SchemaJson& each : *type) {
       if (!each.is_string()) return wrong(place, "type is ", type->dump());
-      SchemaJson one;  // the keywords of this type
+      SchemaJson one = SchemaJson::object();  // the keywords of this type
       const std::string name = each.get<std::string>();
       for (const auto& [key, value] : schema.items())
         if (belongs(key, name)) one[key] = value;
@@ -185,9 +216,7 @@ class SchemaReader {
       while (found != nullptr && !rest.empty()) {
         if (rest[0] != '/') return wrong(place, "$ref '", target, "' is no place");
         const size_t end = std::min(rest.find('/', 1), rest.size());
-        std::string key = rest.substr(1, end - 1);
-        for (size_t at; (at = key.find("~1")) != std::string::npos;) key.replace(at, 2, "/");
-        for (size_t at; (at = key.find("~0")) != std::string::npos;) key.replace(at, 2, "~");
+        const std::string key = pointer_key(std::string_view(rest).substr(1, end - 1));
         rest.erase(0, end);
         const auto member = found->is_object() ? found->find(key) : found->end();
         found = found->is_object() && member != found->end() ? &*member : nullptr;
@@ -204,8 +233,9 @@ class SchemaReader {
     if (!values.is_array() || values.empty()) return wrong(place, "enum is ", values.dump());
     std::string all;
     for (const SchemaJson& value : values) {
-      if (value.is_number_float())
-        return refused(place, "the number ", value.dump(), " among constants is not an integer");
+      if (has_rounded_number(value))
+        return refused(place, "the constant ", value.dump(),
+                       " has a number of more than 64 bits, or a fraction above 2^53");
       if (const auto type = schema.find("type"); type != schema.end() && !has_type(value, *type))
         return wrong(place, value.dump(), " has not the type ", type->dump());
       all += str_cat(all.empty() ? "" : " | ", quoted(value.dump()));
@@ -220,7 +250,8 @@ class SchemaReader {
     return (type == "string" && value.is_string()) || (type == "null" && value.is_null()) ||
            (type == "boolean" && value.is_boolean()) || (type == "array" && value.is_array()) ||
            (type == "object" && value.is_object()) ||
-           ((type == "integer" || type == "number") && value.is_number_integer());
+           (type == "integer" && value.is_number_integer()) ||
+           (type == "number" && value.is_number());
   }
 
   Result<std::string> union_rule(const SchemaJson& schemas, const std::string& place, int depth) {
