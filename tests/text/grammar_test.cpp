@@ -225,6 +225,43 @@ TEST(Grammar, AllowsTokensThatContinueATextOfIt) {
             "grammar: no token of the vocabulary continues the text");
 }
 
+// A tokenizer of the tokens "a", a space as a byte and as a character, "b" and "e", with a decoder.
+Result<Tokenizer> with_decoder(const std::string& decoder) {
+  return Tokenizer::from_json(
+      R"({"added_tokens": [], "normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": )" +
+      decoder + R"(, "model": {"type": "BPE", "byte_fallback": true, "merges": [],
+          "vocab": {"a": 0, "<0x20>": 1, "\u2581": 2, "b": 3, "e": 4}}})");
+}
+
+TEST(Grammar, TextsOfTokensAreThoseInAnAnswer) {
+  const std::string llama = R"({"type": "Sequence", "decoders": [
+      {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+      {"type": "Strip", "content": " ", "start": 1, "stop": 0}]})";
+  // The decoder removes a space that an answer begins with.
+  const auto texts = must(token_texts(must(with_decoder(llama))));
+  const auto state = must(constraint_of(must(Grammar::parse("root ::= [ab ]+")), texts)->begin());
+  for (const auto& allowed : {std::vector<int32_t>{0, 3}, {0, 1, 2, 3}}) {
+    std::vector<float> logits(5, 0.25f);
+    ASSERT_TRUE(must(state->restrict(logits, {})));
+    for (int32_t id = 0; id < 5; ++id)
+      EXPECT_EQ(logits[static_cast<size_t>(id)] == 0.25f,
+                std::find(allowed.begin(), allowed.end(), id) != allowed.end())
+          << id;
+    ASSERT_TRUE(state->push(0).ok());
+  }
+  // Texts of tokens that depend on the tokens beside them.
+  for (const std::string decoder :
+       {R"({"type": "BPEDecoder", "suffix": "b"})",
+        R"({"type": "CTC", "pad_token": "b", "word_delimiter_token": "e", "cleanup": false})",
+        R"({"type": "Sequence", "decoders": [{"type": "Fuse"},
+            {"type": "Replace", "pattern": {"Regex": "e+"}, "content": "e"}]})"}) {
+    const auto made = token_texts(must(with_decoder(decoder)));
+    ASSERT_FALSE(made.ok()) << decoder;
+    EXPECT_EQ(made.status().message(),
+              "grammar: the decoder of the tokenizer joins neighboring tokens");
+  }
+}
+
 // Two kinds of opening brackets, so that most stacks are new.
 TEST(Grammar, StatesOfLongTextsAreForgotten) {
   const std::string rules = "root ::= pair*\npair ::= \"a\" pair* \"b\" | \"c\" pair* \"b\"";

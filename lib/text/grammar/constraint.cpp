@@ -57,7 +57,7 @@ Status read_table(const Tokenizer& tokenizer, std::vector<int32_t> before, Token
     const std::string spelling = tokenizer.token_of(id);
     const int byte = tokenizer.model().decoder().joins_bytes ? byte_of_token(spelling) : -1;
     std::string bytes;
-    if (byte >= 0) {
+    if (byte >= 0x80) {  // part of a character
       bytes = static_cast<char>(byte);
     } else {
       HG_TRY_ASSIGN(const std::string text, tokenizer.decode(before));
@@ -184,6 +184,9 @@ class GrammarConstraint final : public Constraint {
 Result<std::shared_ptr<const TokenTexts>> token_texts(const Tokenizer& tokenizer) {
   return or_no_memory([&]() -> Result<std::shared_ptr<const TokenTexts>> {
     auto made = std::make_shared<TokenTexts>();
+    const Decoder& decoder = tokenizer.model().decoder();
+    if (!decoder.is_local || !decoder.appends)
+      return unsupported("grammar: the decoder of the tokenizer joins neighboring tokens");
     HG_TRY_ASSIGN(const std::vector<int32_t> ids, tokenizer.encode_plain("a"));
     if (ids.empty()) return unsupported("grammar: the tokenizer has no token for the text 'a'");
     HG_TRY(read_table(tokenizer, {}, made->first));
