@@ -73,11 +73,12 @@ void AddedVocabulary::cut(const Piece& piece, const PrefixTable& table, bool pla
                           Pieces& out) const {
   const std::string_view text = piece.text;
   const auto push = [&](size_t begin, size_t end, int32_t id) {
-    if (begin < end)
-      out.push_back(
-          {std::string(text.substr(begin, end - begin)), piece.at_start && begin == 0, id});
+    if (begin >= end) return;
+    const std::string_view part = id < 0 ? text.substr(begin, end - begin) : std::string_view();
+    out.push_back({std::string(part), piece.at_start && begin == 0, id});
   };
   size_t done = 0;
+  size_t spaces_begin = 1, spaces_end = 0;  // spaces that were found last, of several tokens
   for (size_t at = 0; at < text.size() && !table.empty();) {
     size_t length = 0;
     int32_t id = -1;
@@ -102,15 +103,23 @@ void AddedVocabulary::cut(const Piece& piece, const PrefixTable& table, bool pla
       if (!is_white_space(next_char(text, before))) break;
       begin = first;
     }
-    while (token.right_strip && end < text.size()) {
-      size_t behind = end;
-      if (!is_white_space(next_char(text, behind))) break;
-      end = behind;
+    if (token.right_strip) {
+      if (end < spaces_begin || end > spaces_end) {
+        spaces_begin = spaces_end = end;
+        while (spaces_end < text.size()) {
+          size_t behind = spaces_end;
+          if (!is_white_space(next_char(text, behind))) break;
+          spaces_end = behind;
+        }
+      }
+      end = spaces_end;
     }
-    // Spaces that belong to the preceding token are not used again.
-    begin = std::max(begin, done);
+    // Only a token with lstrip leaves out spaces that the token before took with rstrip. The
+    // package reads them again for all others.
+    if (token.left_strip) begin = std::max(begin, done);
+    if (begin > end) continue;
     push(done, begin, -1);
-    push(begin, std::max(begin, end), id);
+    push(begin, end, id);
     done = end;
   }
   push(done, text.size(), -1);

@@ -32,7 +32,7 @@ def text(draw):
     out = ""
     for _ in range(draw.choice([0, 1, 2, 3, 8, 20])):
         if draw.random() < 0.5:
-            out += draw.choice(WORDS) + draw.choice([" ", "", " ", "  "])
+            out += draw.choice(WORDS) + draw.choice([" ", "", " ", "  ", "\n\n"])
         else:
             first, last = draw.choice(RANGES)
             out += "".join(chr(draw.randint(first, last)) for _ in range(draw.randint(1, 4)))
@@ -153,6 +153,8 @@ def trained(kind, draw, corpus, work):
     for content in ("[X]", "[X]Y", "hello", "</s>"):
         added = AddedToken(content, lstrip=chance(), rstrip=chance(), normalized=chance(), single_word=chance())
         (tokenizer.add_special_tokens if content == "</s>" or chance() else tokenizer.add_tokens)([added])
+    # Spaces that the token before may take with rstrip. The package panics if such a token has lstrip or single_word.
+    tokenizer.add_tokens([AddedToken("\n\n", rstrip=chance(), normalized=chance())])
     first, last = tokenizer.token_to_id("<s>"), tokenizer.token_to_id("</s>")
     template = processors.TemplateProcessing(single="<s> $A </s>:1", special_tokens=[("<s>", first), ("</s>", last)])
     tokenizer.post_processor = draw.choice([

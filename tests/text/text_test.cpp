@@ -93,6 +93,25 @@ std::string random_text(std::mt19937& draw) {
   return text;
 }
 
+// As the package does: a token without lstrip reads spaces again that the token before took.
+TEST(Tokenizer, AddedTokensOfSpacesBehindTokensThatTakeSpaces) {
+  const auto added = [](int id, const char* text, bool left, bool right) {
+    const auto flag = [](bool is) { return is ? "true" : "false"; };
+    return str_cat(R"({"single_word":false,"normalized":false,"special":false,"id":)", id,
+                   R"(,"content":")", text, R"(","lstrip":)", flag(left), R"(,"rstrip":)",
+                   flag(right), "}");
+  };
+  const Tokenizer tokenizer = must(Tokenizer::from_json(str_cat(
+      R"({"added_tokens":[)", added(2, "<a>", false, true), ",", added(3, "\\n\\n", false, true),
+      ",", added(4, "  ", true, false), ",", added(5, "\\t", false, false),
+      R"(],"normalizer":null,"pre_tokenizer":null,"post_processor":null,"decoder":null,
+                 "model":{"type":"WordLevel","vocab":{"?":0,"x":1},"unk_token":"?"}})")));
+  const std::pair<const char*, Ids> cases[] = {
+      {"<a>\n\nx", {2, 3, 1}}, {"\n\n\n\n\n\nx", {3, 3, 3, 1}},      {"<a>  x", {2, 1}},
+      {"<a>\tx", {2, 5, 1}},   {"<a> \t\n\n x<a>", {2, 5, 3, 1, 2}}, {"  \n\n  x", {4, 3, 1}}};
+  for (const auto& [text, ids] : cases) EXPECT_EQ(must(tokenizer.encode(text)), ids) << text;
+}
+
 TEST(Tokenizer, IdsAreThoseOfThePackage) {
   const struct {
     std::string json, text;
