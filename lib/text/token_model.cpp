@@ -2,6 +2,7 @@
 // Models of whole words, and the reader of all models of a tokenizer.json.
 #include "lib/text/token_model.h"
 
+#include <charconv>
 #include <cmath>
 
 #include "lib/text/unicode.h"
@@ -138,6 +139,40 @@ Result<std::unique_ptr<TokenModel>> read_bpe(const JsonAt& json) {
   return make_bpe(std::move(settings), json.path());
 }
 
+// A number as the package reads its digits from a file: an integer of all digits times or by a
+// power of ten, which may be off by an ulp. Splits with equal sums of scores depend on it.
+double as_package_reads(double number) {
+  char text[40];
+  const char* end =
+      std::to_chars(text, text + sizeof text, std::abs(number), std::chars_format::scientific).ptr;
+  uint64_t digits = 0;
+  int power = 0;
+  const char* at = text;
+  for (bool is_fraction = false; at < end && *at != 'e'; ++at) {
+    if (*at == '.') {
+      is_fraction = true;
+      continue;
+    }
+    digits = digits * 10 + static_cast<uint64_t>(*at - '0');
+    power -= is_fraction;
+  }
+  if (at + 1 < end) {
+    int exponent = 0;
+    std::from_chars(at + (at[1] == '+' ? 2 : 1), end, exponent);
+    power += exponent;
+  }
+  const auto ten_to = [](int exponent) {
+    const std::string literal = str_cat("1e", exponent);
+    double value = 0;
+    std::from_chars(literal.data(), literal.data() + literal.size(), value);
+    return value;
+  };
+  auto value = static_cast<double>(digits);
+  for (; power < -308; power += 308) value /= 1e308;
+  value = power < 0 ? value / ten_to(-power) : value * ten_to(power);
+  return std::copysign(value, number);
+}
+
 Result<std::unique_ptr<TokenModel>> read_unigram(const JsonAt& json) {
   UnigramSettings settings;
   const JsonAt vocabulary = json.member("vocab");
@@ -148,7 +183,7 @@ Result<std::unique_ptr<TokenModel>> read_unigram(const JsonAt& json) {
     HG_TRY_ASSIGN(std::string token, entry.item(0).text());
     HG_TRY_ASSIGN(const double score, entry.item(1).number());
     if (!std::isfinite(score)) return entry.wrong("the score of '", token, "' is not finite");
-    settings.tokens.emplace_back(std::move(token), score);
+    settings.tokens.emplace_back(std::move(token), as_package_reads(score));
   }
   const JsonAt unknown = json.member("unk_id");
   if (!unknown.is_null()) {

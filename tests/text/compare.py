@@ -24,7 +24,8 @@ RANGES = [(32, 126)] * 4 + [
     (0xA0, 0x24F), (0x370, 0x3FF), (0x400, 0x4FF), (0x5D0, 0x5EA), (0x600, 0x6FF), (0x900, 0x97F), (0xE00, 0xE7F), (0x3040, 0x30FF),
     (0x4E00, 0x5200), (0xAC00, 0xAD00), (0x1F600, 0x1F64F), (0x1F1E6, 0x1F1FF), (0x300, 0x36F), (0x2000, 0x206F), (0, 31), (0xFF00, 0xFFEF),
     (0x1100, 0x11FF), (0x1E00, 0x1FFF), (0xE000, 0xE010), (0x10FFF0, 0x10FFFF), (0x2F800, 0x2FA1F), (0xFE00, 0xFE0F), (0x13A0, 0x13FF)]
-WORDS = ("the quick brown fox don't we'll 123 4567 [X] [X]Y <s> </s> hello  world \n\t a b Été İstanbul ß ſ ﬁ 👩‍👩‍👧 Σς .,!? n't "
+WORDS = ("aaaaaaa ------ hahahaha "
+         "the quick brown fox don't we'll 123 4567 [X] [X]Y <s> </s> hello  world \n\t a b Été İstanbul ß ſ ﬁ 👩‍👩‍👧 Σς .,!? n't "
          "Hello▁World <0x41> ##ing ½ Ⅷ x² ① 한국어 日本語 カー ไทย हिन्दी").split(" ")
 
 
@@ -153,8 +154,8 @@ def trained(kind, draw, corpus, work):
     for content in ("[X]", "[X]Y", "hello", "</s>"):
         added = AddedToken(content, lstrip=chance(), rstrip=chance(), normalized=chance(), single_word=chance())
         (tokenizer.add_special_tokens if content == "</s>" or chance() else tokenizer.add_tokens)([added])
-    # Spaces that the token before may take with rstrip. The package panics if such a token has lstrip or single_word.
-    tokenizer.add_tokens([AddedToken("\n\n", rstrip=chance(), normalized=chance())])
+    # Spaces that the token before may take with rstrip. The package panics if such a token has lstrip, or is normalized to nothing.
+    tokenizer.add_tokens([AddedToken("\n\n", rstrip=chance(), normalized=False)])
     first, last = tokenizer.token_to_id("<s>"), tokenizer.token_to_id("</s>")
     template = processors.TemplateProcessing(single="<s> $A </s>:1", special_tokens=[("<s>", first), ("</s>", last)])
     tokenizer.post_processor = draw.choice([
@@ -191,6 +192,7 @@ def compare(kind, program, work, count, draw):
     tokenizer = trained(kind, draw, corpus, work)
     path = work / "tokenizer.json"
     tokenizer.save(str(path))
+    tokenizer = Tokenizer.from_file(str(path))  # the package reads some scores with an error of an ulp
     lines, expected = [], []
     for i in range(count):
         data = text(draw).encode()

@@ -93,6 +93,16 @@ std::string random_text(std::mt19937& draw) {
   return text;
 }
 
+// The package does not round the digits of a score to the nearest number.
+TEST(Tokenizer, UnigramSplitsWithEqualSumsAreThoseOfThePackage) {
+  const Tokenizer tokenizer = must(Tokenizer::from_json(
+      R"({"added_tokens":[],"normalizer":null,"pre_tokenizer":null,"post_processor":null,"decoder":null,
+          "model":{"type":"Unigram","unk_id":0,"vocab":[["?",0.0],["a",-2.7577593326568604],
+          ["aa",-2.1932425498962402]]}})"));
+  EXPECT_EQ(must(tokenizer.encode("aaaaa")), (Ids{2, 2, 1}));
+  EXPECT_EQ(must(tokenizer.encode("aaaaaaa")), (Ids{2, 2, 1, 2}));
+}
+
 // As the package does: a token without lstrip reads spaces again that the token before took.
 TEST(Tokenizer, AddedTokensOfSpacesBehindTokensThatTakeSpaces) {
   const auto added = [](int id, const char* text, bool left, bool right) {
