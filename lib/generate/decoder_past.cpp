@@ -314,7 +314,7 @@ Status DecoderSession::load(const std::string& path) {
   HG_TRY(start(1, length));
   for (int64_t i = 0; i < length; ++i) push(0, ids->as<int32_t>()[i], i, false);
   past_ = past;
-  window_past_ = std::max(int64_t{0}, window_past);
+  window_past_ = window_past < 0 ? past : window_past;
   const Status restored = restore_carried(states);
   if (!restored.ok()) reset();
   return restored;

@@ -314,6 +314,25 @@ TEST(Past, OfSeveralSequencesIsRefused) {
   expect_near(must(generator.append(Ids{4})), Whole().logits({1, 2, 4}));
 }
 
+TEST(Past, OfAFileIsContinuedFromAnEarlierToken) {
+  for (const bool slides : {false, true}) {
+    const Model model = slides ? decoder({.window = 4}) : decoder();
+    Generator writer = must(Generator::create(model, {.threads = 1}));
+    const Ids ids = random_ids(30, 1);
+    (void)must(writer.append(ids));
+    const test::TemporaryFile file("past");
+    ASSERT_TRUE(writer.save(file.path()).ok());
+    Generator reader = must(Generator::create(model, {.threads = 1}));
+    ASSERT_TRUE(reader.load(file.path()).ok());
+    const Ids other = joined({ids.begin(), ids.begin() + 20}, {7, 8});
+    const GenerateOptions options = {.max_tokens = 2, .reuse_past = true};
+    const Generation answer = must(reader.generate({other}, options));
+    EXPECT_EQ(answer.reused, other[20] == ids[20] ? 21 : 20);
+    EXPECT_EQ(answer.sequences[0].ids,
+              must(writer.generate({other}, {.max_tokens = 2})).sequences[0].ids);
+  }
+}
+
 TEST(Past, DamagedAndOtherFilesAreRefused) {
   Generator generator = must(Generator::create(decoder(), {.threads = 1}));
   const Ids ids = random_ids(30, 1);

@@ -75,6 +75,7 @@ TEST_F(Programs, GenerateKeepsThePast) {
   const json second = json::parse(run(cached + "4,1,2,3,0 --max-tokens 2").out);
   EXPECT_EQ(second["ids"], json({1, 2}));
   EXPECT_EQ(second["reused"], 4);
+  EXPECT_EQ(json::parse(run(cached + "4,1,4 --max-tokens 1").out)["reused"], 2);
   EXPECT_EQ(json::parse(run(cached + "3 --max-tokens 1").out)["reused"], 0);
   save(remembering_words(3), "other.hgm");
   expect_refusal("hg-generate other.hgm --prompt-cache words.past --ids 1", 4,
