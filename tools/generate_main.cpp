@@ -329,6 +329,9 @@ Outcome run(GenerateJob& job) {
   if (!model.ok()) return outcome(model.status());
   if (!has_encoder && (!job.features.empty() || !job.decoder_ids.empty()))
     return usage("--features and --decoder-ids are for encoder-decoders, and the model is none");
+  if (has_encoder && !job.cache.empty())
+    return {Exit::unsupported,
+            "--prompt-cache: the past of an encoder-decoder depends on what the encoder read"};
   const Result<std::vector<int32_t>> stop_ids = stop_ids_of(*model);
   if (!stop_ids.ok()) return outcome(stop_ids.status());
   std::unique_ptr<GeneratedText> text;

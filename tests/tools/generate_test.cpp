@@ -88,6 +88,12 @@ TEST_F(Programs, GenerateKeepsThePast) {
   EXPECT_NE(unsaved.err.find("words.past"), std::string::npos) << unsaved.err;
   EXPECT_EQ(run("hg-generate words.hgm --ids 4,1 --max-tokens 4 --past i8").out, "2,3,4,0\n");
   expect_refusal(cached + "1 --ids 2", 1, "--prompt-cache takes one prompt");
+  Model translator;
+  must(translator.add_entry("encode", counting_words()));
+  must(translator.add_entry("decode", counting_words()));
+  must(translator.save(folder_ / "translator.hgm"));
+  expect_refusal("hg-generate translator.hgm --prompt-cache t.past --ids 1", 3,
+                 "the past of an encoder-decoder");
   // Nothing is generated for a place that cannot be written.
   EXPECT_EQ(unsaved.out, "");
   fs::create_directory(folder_ / "taken");
