@@ -95,7 +95,7 @@ struct GenerateOptions {
   std::shared_ptr<const Constraint> constraint = {};
   // Called before each choice. May change `logits`, one per token of the vocabulary: -infinity
   // excludes a token. `history` holds the prompt and the tokens so far. A Status that is not ok
-  // fails the call.
+  // fails the call. A beam search calls it before log_softmax, unlike transformers' processors.
   std::function<Status(int64_t prompt, std::span<const int32_t> history, std::span<float> logits)>
       on_logits = {};
   // Called with each token, except stop ids. If it returns false, the sequence ends after it.
@@ -171,9 +171,9 @@ class Generator {
   // are padded on the left, which needs the inputs attention_mask and position_ids.
   //
   // Fails before any run with invalid_argument if there are no prompts, if one is empty, if an id
-  // is outside the vocabulary, if an option is outside its range, or if prompt and tokens exceed
-  // position_limit(). Fails later as on_logits, Sampler::choose() and Session::run() do. `stop`
-  // ends the call with cancelled.
+  // is outside the vocabulary, if an option is outside its range, or if prompt and tokens, without
+  // the last one, exceed position_limit(). Fails later as on_logits, Sampler::choose() and
+  // Session::run() do. `stop` ends the call with cancelled.
   Result<Generation> generate(std::span<const std::vector<int32_t>> prompts,
                               const GenerateOptions& options = {}, std::stop_token stop = {});
   Result<Generation> generate(std::initializer_list<std::vector<int32_t>> prompts,

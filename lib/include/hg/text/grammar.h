@@ -32,8 +32,9 @@ class Grammar {
   // A grammar whose texts are JSON values that the schema accepts, with the properties of objects
   // in the order of the schema. Objects have only the properties that the schema names.
   // Knows type, properties, required, additionalProperties, items, minItems, maxItems, minLength,
-  // maxLength, enum, const, anyOf, $ref and $defs. Fails with unsupported, naming the place, for
-  // other keywords that restrict values, and with invalid_argument for a wrong schema.
+  // maxLength, enum, const, anyOf, $ref and $defs. Ignores format, and annotations such as title.
+  // Fails with unsupported, naming the place, for other keywords that restrict values, and with
+  // invalid_argument for a wrong schema.
   static Result<Grammar> from_json_schema(std::string_view schema);
 
   // Read the rules or the schema from a file. Fail also with not_found.
@@ -52,7 +53,7 @@ class Grammar {
 };
 
 // What each token adds to a text. Thread-safe. Making it takes as long as decoding the vocabulary.
-// Fails with unsupported if the texts of the tokenizer's tokens depend on their neighbors.
+// Fails with unsupported if the texts of tokens depend on their neighbors (BPEDecoder, CTC).
 class TokenTexts;
 Result<std::shared_ptr<const TokenTexts>> token_texts(const Tokenizer& tokenizer);
 
