@@ -7,13 +7,17 @@
 namespace hg::convert::onnx {
 namespace {
 
+// Returns whether a bound that is not constant counts from the end, such as -length. The bound 0
+// counts from the start.
+bool counts_from_end(const Dim& bound) { return !bound.is_constant() && bound.upper_bound() <= 0; }
+
 // Clamps a bound of a slice to [low, size + low], as the specification requires.
 Dim clamped(const Dim& bound, const Dim& size, int64_t low) {
   constexpr int64_t kFar = int64_t{1} << 31;
   if (bound.is_constant() && bound.constant() >= kFar - 1) return size + Dim(low);
   if (bound.is_constant() && bound.constant() <= -kFar) return Dim(low);
   Dim at = bound;
-  if (bound.upper_bound() < 0) at = at + size;
+  if (bound.upper_bound() < 0 || counts_from_end(bound)) at = at + size;
   // A bound such as length - 1 counts from the start.
   return max(Dim(low), min(at, size + Dim(low)));
 }
@@ -56,9 +60,14 @@ Dims bounds_of(Node& n, int input, const Dims& sizes, const std::vector<int64_t>
   const Dims given = old ? dims_of(n.integers(input == 1 ? "starts" : "ends")) : n.dims(input);
   if (given.size() != sizes.size()) n.refuse("its starts, ends and axes differ in length");
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (!given[i].is_constant() && given[i].lower_bound() < 0 && given[i].upper_bound() >= 0 &&
-        !is_just_below(given[i], sizes[i], lows[i]))
+    if (counts_from_end(given[i])) {
+      // The bound 0 is the same element from both ends if the size is 0 with it.
+      if (given[i].upper_bound() == 0 && given[i] + sizes[i] != Dim(0))
+        n.graph().guard(given[i], Relation::lt, 0, "Slice");
+    } else if (!given[i].is_constant() && given[i].lower_bound() < 0 &&
+               !is_just_below(given[i], sizes[i], lows[i])) {
       n.graph().guard(0, Relation::le, given[i], "Slice");
+    }
     result.push_back(clamped(given[i], sizes[i], lows[i]));
   }
   return result;

@@ -139,6 +139,19 @@ def just_below(given):
     return trial.bad
 
 
+def from_the_end(given):
+    """Slices from and to -size, in both directions, of dims of this size and of longer ones."""
+    numbers = integers(zero=[0], far=[2**31 - 1], back=[-1], first=[-(2**31)])
+    cuts = [["a", "far"], ["zero", "a"], ["a", "first", "zero", "back"], ["far", "a", "zero", "back"]]
+    nodes = [node("Shape", ["x"], ["n"]), node("Neg", ["n"], ["a"])]
+    nodes += [node("Slice", [whole, *cut], [f"{whole}{k}"]) for whole in "xz" for k, cut in enumerate(cuts)]
+    outputs = [f"{whole}{k}" for whole in "xz" for k in range(len(cuts))]
+    trial = Trial(given, "from_the_end", model_of(nodes, [("x", FLOAT, ["n"]), ("z", FLOAT, ["p + n"])], outputs, numbers, opset=17)).convert()
+    for n, p in (1, 0), (1, 4), (3, 0), (5, 2):
+        trial.gives({"x": np.arange(n, dtype=np.float32), "z": np.arange(p + n, dtype=np.float32)})
+    return trial.bad
+
+
 def named_sizes(given):
     """Dim names are sums and products of names that inputs define, or arbitrary text."""
     bad = 0
@@ -209,4 +222,4 @@ def open_directions(given):
     return trial.bad
 
 
-CHECKS = [open_directions, refusals, turned_pads, quotients, floats_of_sizes, named_sizes, names_as_text, far_steps, endless_loops, just_below, parted_sizes, open_resizes]
+CHECKS = [open_directions, refusals, turned_pads, quotients, floats_of_sizes, named_sizes, names_as_text, far_steps, endless_loops, just_below, from_the_end, parted_sizes, open_resizes]
