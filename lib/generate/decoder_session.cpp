@@ -153,6 +153,8 @@ Status DecoderSession::find_output(const std::string& name, ValueId id) {
     return unsupported("generate: the outputs '", logits_, "' and '", name, "' could both be the ",
                        is_hidden ? "hidden states" : "logits");
   if (!logits_.empty() && name != wanted) return {};
+  // A decoder without its head has no logits.
+  if (!is_hidden && (name == "hidden_states" || name == "last_hidden_state")) return {};
   logits_ = name;
   logits_type_ = model_->graph().value_info(id).type;
   return {};

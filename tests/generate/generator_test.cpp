@@ -510,6 +510,11 @@ TEST(Generator, RefusesOtherModels) {
     g.output("c", x);
     refuses(std::move(g), "the outputs 'a' and 'c' could both be the logits");
   }
+  for (const char* const name : {"hidden_states", "last_hidden_state"}) {
+    Graph g;
+    g.output(name, embedding(g.parameter("w", f32, {5, 7}), g.input("ids", i64, {"b", "t"})));
+    refuses(std::move(g), "the model has no output of logits");
+  }
   {
     Graph g;
     g.output("logits", g.input("ids", i64, {"b", "t"}));
