@@ -118,7 +118,7 @@ class Conversion {
   CheckResult check(const Part& part, const std::function<const Model&()>& written) {
     const Graph& graph = part.model.graph();
     if (part.format == Format::onnx) {
-      const auto runtime = onnx_reference(part.loaded, graph, part.imported.trace);
+      const auto runtime = onnx_reference(part, graph);
       return check_by_loops(
           graph, written(), job(), runtime.get(),
           str_cat("the import, which only the runtime of the file's own format could tell: compare "
@@ -211,9 +211,26 @@ class Conversion {
     program.asked_sizes = asked_sizes(job());
     for (const SymbolRange& range : program.ranges)
       if (range.example > 0) report_.job.examples.push_back({range.symbol, {range.example}});
-    for (const InputOption& option : job().inputs) part.specs.push_back(option.spec);
-    part.imported = import_program(program, part.specs, custom_.registry());
+    import_with_solved_sizes(part);
     part.job = job();
+  }
+
+  // Imports an ONNX model again if its ops show that sizes of its inputs depend on each other.
+  // Files name such sizes as if they did not.
+  void import_with_solved_sizes(Part& part) {
+    for (int rounds = 0;; ++rounds) {
+      constexpr int kMostRounds = 16;
+      part.specs.clear();
+      for (const InputOption& option : job().inputs) part.specs.push_back(option.spec);
+      part.imported = import_program(part.loaded.program, part.specs, custom_.registry());
+      if (part.format != Format::onnx || rounds == kMostRounds ||
+          !solve_sizes(report_.job, part.imported))
+        break;
+    }
+    // Without padding, results do not depend on where a runtime keeps it.
+    for (InputOption& option : report_.job.inputs)
+      if (!option.range && part.imported.masks.contains(option.spec.name))
+        option.range = std::pair(runtime_ ? 1.0 : 0.0, 1.0);
   }
 
   // A parameter that a method writes to becomes a buffer in all methods.
@@ -413,11 +430,15 @@ class Conversion {
   }
 
   // Returns ONNX Runtime with the model, if requested and if it accepts the model.
-  std::unique_ptr<OnnxReference> onnx_reference(const Loaded& loaded, const Graph& graph,
-                                                std::span<const Executed> trace) {
+  std::unique_ptr<OnnxReference> onnx_reference(const Part& part, const Graph& graph) {
     if (!runtime_) return nullptr;
+    if (const std::string& why = part.imported.difference; !why.empty()) {
+      report_.warnings.push_back(
+          str_cat("nothing is compared with ONNX Runtime ", runtime_->version(), ": ", why));
+      return nullptr;
+    }
     try {
-      return std::make_unique<OnnxReference>(*runtime_, loaded, graph, trace);
+      return std::make_unique<OnnxReference>(*runtime_, part.loaded, graph, part.imported.trace);
     } catch (const OnnxRefusal& refusal) {
       report_.warnings.push_back(str_cat("nothing is compared with ONNX Runtime ",
                                          runtime_->version(),

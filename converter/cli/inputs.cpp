@@ -20,24 +20,6 @@ const Dim* find(const Renamed& renamed, std::string_view symbol) {
   return found == renamed.end() ? nullptr : &found->second;
 }
 
-// Returns the expression with its symbols replaced.
-Result<Dim> renamed_dim(const Dim& dim, const Renamed& renamed) {
-  const std::string from = str_cat(dim);
-  std::string to;
-  const auto part = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
-  for (size_t at = 0; at < from.size();) {
-    size_t end = at;
-    while (end < from.size() && part(from[end])) ++end;
-    const std::string word = from.substr(at, std::max<size_t>(end - at, 1));
-    const Dim* found = find(renamed, word);
-    to += found ? str_cat("(", *found, ")") : word;
-    at += word.size();
-  }
-  return Dim::parse(to);
-}
-
 // If one symbol of an expression has no replacement yet, and replacing it by the only new symbol of
 // the other expression makes both equal, records the replacement.
 void rename_inside(const Dim& from, const Dim& to, Renamed& renamed) {
@@ -208,6 +190,23 @@ std::vector<InputOption> infer(const ScriptProgram& program, const std::vector<L
 }
 
 }  // namespace
+
+Result<Dim> renamed_dim(const Dim& dim, const Renamed& renamed) {
+  const std::string from = str_cat(dim);
+  std::string to;
+  const auto part = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  for (size_t at = 0; at < from.size();) {
+    size_t end = at;
+    while (end < from.size() && part(from[end])) ++end;
+    const std::string word = from.substr(at, std::max<size_t>(end - at, 1));
+    const Dim* found = find(renamed, word);
+    to += found ? str_cat("(", *found, ")") : word;
+    at += word.size();
+  }
+  return Dim::parse(to);
+}
 
 std::string suggested_inputs(const ScriptProgram& program) {
   Guess guess(program);

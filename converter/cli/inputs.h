@@ -17,6 +17,8 @@ std::optional<std::pair<double, double>> checked_numbers(const ScriptInput& inpu
 // file's range if the option has none. `renamed` collects the replacements of symbols. Throws
 // Failure (usage).
 using Renamed = std::vector<std::pair<std::string, Dim>>;
+// Returns the expression with its symbols replaced.
+Result<Dim> renamed_dim(const Dim& dim, const Renamed& renamed);
 void require_narrower(InputOption& option, const ScriptInput& input, Renamed& renamed);
 
 // Returns the options in the order of forward's tensors. Named options go to their argument, the

@@ -4,8 +4,11 @@
 #include <algorithm>
 
 #include "converter/check/check_inputs.h"
+#include "converter/cli/inputs.h"
 #include "converter/core/failure.h"
 #include "converter/interpret/interpret.h"
+#include "lib/graph/access.h"
+#include "lib/graph/assumptions.h"
 
 namespace hg::convert {
 
@@ -27,6 +30,48 @@ void apply_dims(Job& job) {
   }
   for (InputOption& input : job.inputs)
     for (Dim& dim : input.spec.type.shape) dim = dim.substitute(bindings);
+}
+
+namespace {
+
+// The symbols that a node of the graph requires to be a number.
+Renamed required_numbers(const Graph& graph) {
+  Renamed numbers;
+  for (const Node& node : graph.nodes()) {
+    std::vector<Assumption> assumptions;
+    GraphAccess::InferCall call = GraphAccess::infer_call(graph, node);
+    call.assumptions = &assumptions;
+    if (!GraphAccess::infer(call).ok()) continue;
+    for (const Assumption& taken : assumptions) {
+      if (taken.relation != Relation::eq) continue;
+      for (const auto& [one, other] :
+           {std::pair(taken.left, taken.right), std::pair(taken.right, taken.left)})
+        if (!one.symbol().empty() && other.is_constant()) numbers.emplace_back(one.symbol(), other);
+    }
+  }
+  return numbers;
+}
+
+}  // namespace
+
+bool solve_sizes(Job& job, const Imported& imported) {
+  Renamed solved;
+  for (const Renamed& all : {imported.equations, required_numbers(imported.graph)})
+    for (const auto& [symbol, size] : all) {
+      const auto is_known = [&, &name = symbol](const auto& each) { return each.first == name; };
+      std::vector<std::string> inside;
+      size.collect_symbols(inside);
+      // One symbol per round, unless sizes are numbers: the others may contain it.
+      const bool is_next = solved.empty() || inside.empty();
+      if (is_next && std::find(inside.begin(), inside.end(), symbol) == inside.end() &&
+          has_symbol(job, symbol) && std::none_of(solved.begin(), solved.end(), is_known))
+        solved.emplace_back(symbol, size);
+    }
+  if (solved.empty()) return false;
+  for (InputOption& input : job.inputs)
+    for (Dim& dim : input.spec.type.shape)
+      if (const Result<Dim> size = renamed_dim(dim, solved); size.ok()) dim = *size;
+  return true;
 }
 
 std::vector<std::pair<std::string, int64_t>> asked_sizes(const Job& job) {

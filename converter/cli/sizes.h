@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "converter/core/imported.h"
 #include "converter/core/job.h"
 #include "converter/core/script.h"
 #include "hg/op.h"
@@ -18,6 +19,10 @@ bool has_symbol(const Job& job, const std::string& symbol);
 // Replaces the symbols of --dim in the inputs. Throws Failure (usage) for a symbol that no input
 // has.
 void apply_dims(Job& job);
+
+// Replaces symbols in the inputs that are other sizes in every run: those of `imported`, and those
+// that an op of its graph requires to be a number. Returns whether an input has changed.
+bool solve_sizes(Job& job, const Imported& imported);
 
 // Returns one size per symbol with --check-size: the first one other than 1, which is a special
 // case, or otherwise 1.

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "converter/core/script.h"
@@ -87,6 +89,11 @@ struct Imported {
   // states.
   std::vector<AttributeRead> attribute_reads;
   std::vector<std::string> changed_attributes;  // "encoder.scale"
+  // Sizes of inputs, as symbols, that are other sizes in every run.
+  std::vector<std::pair<std::string, Dim>> equations;
+  // Why outputs for equal inputs are not those of the original; empty if they are.
+  std::string difference;
+  std::set<std::string> masks;  // inputs that mark tokens with 1 and padding with 0
 };
 
 }  // namespace hg::convert

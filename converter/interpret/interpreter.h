@@ -65,6 +65,12 @@ class Interpreter final : public Environment {
   void set_gradients(bool on) override { gradients_.set(on); }
   void ask_alignment() override { asked_alignment_ = true; }
   bool asked_alignment() const override { return asked_alignment_; }
+  void equate(const Dim& symbol, const Dim& size) override {
+    report_.result().equations.emplace_back(symbol.symbol(), size);
+  }
+  bool has_equations() const override { return !report_.result().equations.empty(); }
+  void note_difference(const std::string& why) override { report_.result().difference = why; }
+  void note_mask(const std::string& input) override { report_.result().masks.insert(input); }
 
  private:
   class ChangedContainers;  // changed_containers.h

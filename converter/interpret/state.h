@@ -32,6 +32,7 @@ class ImportReport {
 
   std::vector<Fork>& forks() { return result_.forks; }
   Imported& result() { return result_; }
+  const Imported& result() const { return result_; }
 
  private:
   Imported& result_;

@@ -44,6 +44,16 @@ Value rotated(const Value& x, const Value& cos, const Value& sin, const Dim& siz
   return size == x.dim(last) ? y : concat({y, slice(x, last, size, x.dim(last))}, last);
 }
 
+Value angles(const Value& cache, const Value& at) {
+  const Value found = looked_up(cache, at);
+  return reshape(found, {at.dim(0), 1, at.dim(1), cache.dim(1)});
+}
+
+std::optional<double> scale_attribute(Node& n) {
+  if (!n.has("scale") || n.real("scale") == 0) return std::nullopt;
+  return n.real("scale");
+}
+
 namespace {
 
 // The mask from all inputs and attributes: a bool (true: visible), and separately an added bias.

@@ -32,6 +32,11 @@ Value rotated(const Value& x, const Value& cos, const Value& sin, const Dim& siz
 Value places(Graph& g, const Dim& size, Shape shape);
 // Looks up elements of a table [n, ...] by an index of any shape.
 Value looked_up(const Value& table, const Value& index);
+// Returns the rows of a table of angles [positions, half] for positions [batch or 1, time], as
+// [batch or 1, 1, time, half].
+Value angles(const Value& cache, const Value& at);
+// Returns the attribute 'scale'; nothing if it is missing or 0.
+std::optional<double> scale_attribute(Node& n);
 
 // The lowest and highest level of a dtype for quantized tensors; other dtypes are rejected.
 struct Limits {

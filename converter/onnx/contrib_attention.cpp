@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX Runtime's attention ops, with built-in projections, key/value caches, rotary embeddings, and
-// masks given as lengths.
+// masks given as lengths. GroupQueryAttention is in contrib_grouped_attention.cpp.
 #include <cmath>
 #include <limits>
 
@@ -93,11 +93,6 @@ Answer attended(Node& n, const Parts& p, bool wants_scores) {
     if (added) answer.scores = answer.scores + added;
   }
   return answer;
-}
-
-std::optional<double> scale_attribute(Node& n) {
-  if (!n.has("scale") || n.real("scale") == 0) return std::nullopt;
-  return n.real("scale");
 }
 
 // Returns half i of [2, batch, heads, time, size].
@@ -208,12 +203,6 @@ void multi_head_attention(Node& n) {
   n.give({answer.y, answer.k, answer.v, answer.scores});
 }
 
-// Returns the angles for positions in a sequence, [batch or 1, 1, time, half].
-Value angles(const Value& cache, const Value& at) {
-  const Value found = looked_up(cache, at);
-  return reshape(found, {at.dim(0), 1, at.dim(1), cache.dim(1)});
-}
-
 void rotary_embedding_at_positions(Node& n) {
   const Value given = n.in(0), cos = n.in(2), sin = n.in(3);
   if (n.flag("is_packed_batching")) n.refuse("attribute 'is_packed_batching' is 1");
@@ -234,144 +223,10 @@ void rotary_embedding_at_positions(Node& n) {
   n.give(given.rank() == 3 ? heads_together(y) : y);
 }
 
-// ---- GroupQueryAttention ----
-
-// The sequence lengths of a batch, i64[batch, 1, 1, 1], with and without the new positions.
-struct Lengths {
-  Value total, past;
-  Dim present;  // positions in the returned cache
-};
-
-Lengths lengths_of(Node& n, const Dim& batch, const Dim& time, const Dim& past) {
-  Graph& g = n.graph();
-  Lengths lengths;
-  const Dim total = n.dim(6);
-  lengths.total = reshape(cast(n.in(5), i64), {batch, 1, 1, 1}) + g.scalar(int64_t{1}, i64);
-  lengths.present = past == Dim(0) ? total : max(past, total);
-  const Value before = lengths.total - size_value(g, time);
-  const Value none = expand(constant_like(before, 0), before.shape());
-  // A sequence with the total length is the first prompt, padded at the end.
-  if (time == total)
-    lengths.past = none;
-  else if (time.is_constant() && total.is_constant())
-    lengths.past = before;
-  else
-    lengths.past = where(eq(size_value(g, time), size_value(g, total)), none, before);
-  return lengths;
-}
-
-// Returns the cache with new keys or values after the past ones of each sequence, followed by
-// zeros.
-Value cached(Node& n, const Value& past, const Value& fresh, const Lengths& lengths) {
-  Graph& g = n.graph();
-  if (!past) return fresh;
-  const Dim time = fresh.dim(2), present = lengths.present;
-  const Value all = concat({past, fresh}, 2);
-  const Value at = places(g, present, {1, 1, present, 1});
-  const Value from_fresh = at - lengths.past + size_value(g, past.dim(2));
-  const Value from = where(lt(at, lengths.past), at, from_fresh);
-  const Value last = size_value(g, all.dim(2) - Dim(1));
-  const Shape shape = {fresh.dim(0), fresh.dim(1), present, fresh.dim(3)};
-  const Value taken = gather(all, expand(minimum(from, last), shape), 2);
-  const Value filled = lt(at, lengths.past + size_value(g, time));
-  return where(filled, taken, constant_like(taken, 0));
-}
-
-Value head_norm(Node& n, const Value& x, int weight, std::string_view own) {
-  if (!n.has(weight)) return x;
-  const double shared = n.real("qk_norm_epsilon", double{1e-6f});
-  return rms_norm(x, {x.dim(3)}, n.in(weight), n.real(own, shared));
-}
-
-// Softmax over the keys and one additional score per head, whose probability is dropped.
-Value softmax_with_sink(const Value& scores, const Value& sink) {
-  const Shape column = {scores.dim(0), scores.dim(1), scores.dim(2), Dim(1)};
-  const Value all = concat({scores, expand(sink, column)}, 3);
-  return slice(softmax(all, 3), 3, 0, scores.dim(3));
-}
-
-void refuse_what_is_not_here(Node& n) {
-  for (const char* name : {"k_quant_type", "v_quant_type"})
-    if (n.string(name, "NONE") != "NONE") n.refuse(str_cat("attribute '", name, "' is not NONE"));
-  if (n.flag("sliding_window_cache")) n.refuse("attribute 'sliding_window_cache' is 1");
-  if (n.integer("qk_output", 0) != 0) n.refuse("attribute 'qk_output' is not 0");
-  if (n.has(12) || n.has(13)) n.refuse("its cache is quantized");
-  if (n.has(16)) n.refuse("input query_seqlens is given");
-  if (n.has(3) != n.has(4)) n.refuse("only one of past_key and past_value is given");
-}
-
-void group_query_attention(Node& n) {
-  Graph& g = n.graph();
-  refuse_what_is_not_here(n);
-  const Dim heads = n.integer("num_heads"), kv_heads = n.integer("kv_num_heads");
-  Value q, k, v;
-  if (n.has(1)) {
-    q = heads_apart(n.in(0), heads);
-    k = heads_apart(n.in(1), kv_heads);
-    v = heads_apart(n.in(2), kv_heads);
-  } else {
-    const Value all = heads_apart(n.in(0), heads + kv_heads + kv_heads);
-    q = slice(all, 1, 0, heads);
-    k = slice(all, 1, heads, heads + kv_heads);
-    v = slice(all, 1, heads + kv_heads, all.dim(1));
-  }
-  const Value past_k = n.in_or_none(3), past_v = n.in_or_none(4);
-  const Dim batch = q.dim(0), time = q.dim(2);
-  const Lengths lengths = lengths_of(n, batch, time, past_k ? past_k.dim(2) : Dim(0));
-  q = head_norm(n, q, 14, "q_norm_epsilon");
-  k = head_norm(n, k, 15, "k_norm_epsilon");
-  if (n.flag("do_rotary")) {
-    const Value cos = n.in(7), sin = n.in(8);
-    const Value at = n.has(9) ? cast(n.in(9), i64)
-                              : places(g, time, {1, time}) + reshape(lengths.past, {batch, 1});
-    const Value limit = size_value(g, cos.dim(0) - Dim(1));
-    const Value inside = minimum(at, limit);
-    const bool interleaved = n.flag("rotary_interleaved");
-    const Dim size = cos.dim(1) * Dim(2);
-    q = rotated(q, angles(cos, inside), angles(sin, inside), size, interleaved);
-    k = rotated(k, angles(cos, inside), angles(sin, inside), size, interleaved);
-  }
-  k = cached(n, past_k, k, lengths);
-  v = cached(n, past_v, v, lengths);
-  const Dim keys = k.dim(2);
-  const Value column = places(g, keys, {1, 1, 1, keys});
-  const Value row = places(g, time, {1, 1, time, 1}) + lengths.past;  // position of each query
-  const bool causal = n.flag("causal", true);
-  Value seen = causal ? le(column, row) : lt(column, lengths.total);
-  const int64_t window = n.integer("local_window_size", -1);
-  if (window > 0) seen = logical_and(seen, lt(row - column, g.scalar(window, i64)));
-  std::optional<double> scale = scale_attribute(n);
-  if (!scale && !q.dim(3).is_constant()) n.refuse("the size of a head is open");
-  if (!scale) scale = 1 / std::sqrt(static_cast<double>(q.dim(3).constant()));
-  const double softcap = n.real("softcap", 0.0);
-  const bool sinks = n.has(11) || n.integer("smooth_softmax", -1) == 1;
-  // The bias has one column per used position. The cache may have more positions, which are hidden.
-  Value added = n.in_or_none(10), y;
-  if (added && !(added.dim(3) == keys))
-    added = pad(added, {0, 0, 0, 0, 0, 0, 0, keys - added.dim(3)});
-  if (softcap <= 0 && !sinks) {
-    Value mask = seen;
-    if (added) mask = where(seen, added, constant_like(q, -INFINITY));
-    y = attention(q, k, v, mask, false, *scale);
-  } else {
-    const Dim group = floordiv(heads, kv_heads);
-    Value scores = matmul(q, permute(heads_repeated(k, group), {0, 1, 3, 2})) * *scale;
-    if (softcap > 0) scores = hg::tanh(scores / softcap) * softcap;
-    if (added) scores = scores + added;
-    scores = where(seen, scores, constant_like(scores, -INFINITY));
-    Value sink;
-    if (sinks) sink = n.has(11) ? reshape(n.in(11), {1, heads, 1, 1}) : constant_like(scores, 0);
-    const Value p = sinks ? softmax_with_sink(scores, sink) : softmax(scores, 3);
-    y = matmul(p, heads_repeated(v, group));
-  }
-  n.give({heads_together(y), k, v});
-}
-
 constexpr Builtin kRows[] = {
     {"com.microsoft::Attention", row<self_attention>},
     {"com.microsoft::QAttention", row<quantized_self_attention>},
     {"com.microsoft::MultiHeadAttention", row<multi_head_attention>},
-    {"com.microsoft::GroupQueryAttention", row<group_query_attention>},
     {"com.microsoft::RotaryEmbedding", row<rotary_embedding_at_positions>},
 };
 

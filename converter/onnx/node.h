@@ -192,6 +192,7 @@ Rows random_rows();
 Rows control_rows();
 Rows contrib_rows();
 Rows contrib_attention_rows();
+Rows contrib_grouped_attention_rows();
 Rows contrib_quantize_rows();
 Rows ml_rows();
 Rows ml_trees_rows();

@@ -31,6 +31,7 @@ std::span<const std::span<const Builtin>> onnx_builtins() {
       control_rows(),
       contrib_rows(),
       contrib_attention_rows(),
+      contrib_grouped_attention_rows(),
       contrib_quantize_rows(),
       ml_rows(),
       ml_trees_rows(),

@@ -53,6 +53,14 @@ class Environment {
   // Records that the script checks whether a mask is left-aligned before it makes nested tensors.
   virtual void ask_alignment() = 0;
   virtual bool asked_alignment() const = 0;
+  // Records that a size of an input, a symbol, is another size in every run. The program is then
+  // imported again with this size.
+  virtual void equate(const Dim& symbol, const Dim& size) = 0;
+  virtual bool has_equations() const = 0;
+  // Records why outputs for equal inputs are not those of the original.
+  virtual void note_difference(const std::string& why) = 0;
+  // Records that an input marks tokens with 1 and padding with 0.
+  virtual void note_mask(const std::string& input) = 0;
 };
 
 // One node of the script with its arguments. Arguments of prim nodes have positions but no names.
