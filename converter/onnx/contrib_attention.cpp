@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX Runtime's attention ops, with built-in projections, key/value caches, rotary embeddings, and
 // masks given as lengths. GroupQueryAttention is in contrib_grouped_attention.cpp.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "converter/onnx/contrib.h"
 #include "converter/onnx/integers.h"
+#include "hg/op.h"
+#include "lib/graph/past_names.h"
 
 namespace hg::convert::onnx {
 namespace {
@@ -203,7 +206,33 @@ void multi_head_attention(Node& n) {
   n.give({answer.y, answer.k, answer.v, answer.scores});
 }
 
+// Returns whether elementwise ops compute a value from the largest element of an input.
+bool depends_on_largest(const Graph& graph, ValueId id, int depth = 0) {
+  constexpr int kMostOps = 12;
+  const int32_t at = id == kNoValue || depth == kMostOps ? -1 : graph.value_info(id).node;
+  if (at < 0) return false;
+  const hg::Node& node = graph.nodes()[static_cast<size_t>(at)];
+  if (node.op->name() == "amax") return true;
+  return ((node.op->def.traits & kElementwise) != 0 || node.op->name() == "cast") &&
+         std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId input) { return depends_on_largest(graph, input, depth + 1); });
+}
+
+// Rejects a decoder with other positions in longer texts: its past has keys of the earlier ones,
+// and prompts that run together would change each other.
+void refuse_moving_positions(Node& n) {
+  const Graph& g = n.graph();
+  const bool has_past = std::any_of(g.inputs().begin(), g.inputs().end(), [&](ValueId id) {
+    return past_suffix(g.value_info(id).name).has_value();
+  });
+  if (has_past && depends_on_largest(g, n.in(1).id()))
+    n.refuse(
+        "its positions depend on the largest one of a run, so that keys of a past would need all "
+        "tokens to be read again");
+}
+
 void rotary_embedding_at_positions(Node& n) {
+  refuse_moving_positions(n);
   const Value given = n.in(0), cos = n.in(2), sin = n.in(3);
   if (n.flag("is_packed_batching")) n.refuse("attribute 'is_packed_batching' is 1");
   if (n.real("scale", 1.0) != 1) n.refuse("attribute 'scale' is not 1");
