@@ -400,6 +400,23 @@ def test_a_mask_that_fits_one_prompt_alone(tmp_path):
         assert hg.Generator(made).generate(prompt, max_tokens=24, stop_ids=[]).ids == greedy(model, [prompt], 24)[0]
 
 
+def test_a_file_that_reads_short_texts_only_says_so(tmp_path):
+    """MiniMax computes longer texts in blocks, and each step reads all tokens again."""
+    torch.manual_seed(0)
+    model = transformers.MiniMaxForCausalLM(transformers.MiniMaxConfig(
+        vocab_size=WORDS, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+        num_local_experts=2, num_experts_per_tok=1, block_size=128, max_position_embeddings=256)).eval()  # fmt: skip
+    spread_weights(model)
+    made = hg.llm.convert(model, tmp_path / "minimax.hgm")
+    said = "the file reads at most 128 tokens, since its module rejects longer inputs or computes them differently"
+    assert said in made.report.warnings
+    prompt = torch.randint(6, WORDS, (9,)).tolist()
+    generator = hg.Generator(made)
+    assert generator.generate(prompt, max_tokens=40, stop_ids=[]).ids == greedy(model, [prompt], 40)[0]
+    with pytest.raises(ValueError, match="has 129 tokens, but the model has 128 positions"):
+        generator.generate(torch.randint(6, WORDS, (129,)).tolist(), max_tokens=1)
+
+
 def test_short_contexts_are_checked(tmp_path):
     assert hg.llm.convert(small(), tmp_path / "short.hgm", max_context=2).report.logits_error > 0
 
