@@ -182,7 +182,7 @@ RoundedRow rounded_row(const RunContext& c, int64_t k, int64_t i, char* memory) 
   for (int64_t begin = 0; begin < k; begin += kRoundedBytes)
     row.scales[begin / kRoundedBytes] =
         round(x + begin, std::min<int64_t>(kRoundedBytes, k - begin), integers + begin);
-  std::memset(integers + k, 0, static_cast<size_t>(padded(k) - k));
+  std::fill_n(integers + k, padded(k) - k, int8_t{0});  // null if k is 0
   return row;
 }
 
