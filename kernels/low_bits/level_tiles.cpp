@@ -5,11 +5,9 @@
 // if their largest number is very large or small. Then parts and sums below 2^-126 count as 0.
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "kernels/low_bits/quantized_linear.h"
-#include "kernels/simd/half_simd.h"
 #include "kernels/simd/tile_side.h"
 #include "lib/table/rows.h"
 
@@ -30,8 +28,7 @@ constexpr float kLarge = 0x1p64f, kSmall = 0x1p-60f, kMore = 0x1p64f, kLess = 0x
 struct TiledLinear : QuantizedLinear {
   explicit TiledLinear(QuantizedLinear shared) : QuantizedLinear(std::move(shared)) {}
 
-  const RoundedTable* unpacks = nullptr;
-  const HalfTable* half = nullptr;
+  const RoundedTable* unpacks = nullptr;  // with AMX, levels without an excess
   int parts = 1;
   int64_t steps = 0;  // of k
   int64_t tile_m = 1, lanes = 1, slot_bytes = 0;
@@ -65,14 +62,13 @@ void lay_out(const RunContext& c, const TiledLinear& g, int64_t i) {
 }
 
 // The levels and scales of the columns from `first` on, at most a panel. `room` is for unpacked
-// levels. Those beyond k multiply zeros, and may be any.
+// levels. Levels beyond k multiply zeros, and results beyond n are not stored: both may be any.
 void pack_panel(const TiledLinear& g, const LevelRows& w, int64_t first, float* panel,
                 float* scales, float* room) {
   const Levels& levels = g.levels;
   const int64_t columns = std::min(kPanel, levels.n - first), k = levels.k;
   auto* const rows = reinterpret_cast<uint8_t*>(room);
   const bool lie_ready = levels.packing == Packing::bytes && columns == kPanel;
-  std::memset(rows + columns * kRowStep, 0, static_cast<size_t>((kPanel - columns) * kRowStep));
   for (int64_t k0 = 0; k0 < k; k0 += kChunk) {
     const int64_t count = std::min(kChunk, k - k0), steps = ceil_div(count, kTileDepth);
     for (int64_t j = 0; j < columns; ++j)
@@ -83,25 +79,16 @@ void pack_panel(const TiledLinear& g, const LevelRows& w, int64_t first, float* 
       g.loops->tiles->pack(steps, reinterpret_cast<const uint8_t*>(from), w.row_bytes, to);
       continue;
     }
-    for (int64_t j = 0; j < columns; ++j) {
-      uint8_t* const row = rows + j * kRowStep;
-      levels.unpack(*g.unpacks, w, first + j, k0, k0 + count, row);
-      std::fill(row + count, row + steps * kTileDepth, uint8_t{0});
-    }
+    for (int64_t j = 0; j < columns; ++j)
+      levels.unpack(*g.unpacks, w, first + j, k0, k0 + count, rows + j * kRowStep);
     g.loops->tiles->pack(steps, rows, kRowStep, to);
   }
   float wide[kScales];
   for (int64_t g0 = 0; g0 < levels.groups; g0 += kScales, scales += kScales * kPanel) {
     const int64_t groups = std::min(kScales, levels.groups - g0);
-    for (int64_t j = 0; j < kPanel; ++j) {
+    for (int64_t j = 0; j < columns; ++j) {
       const int64_t at = (first + j) * levels.groups + g0;
-      const float* from = wide;
-      if (j >= columns)
-        std::fill_n(wide, groups, 0.0f);
-      else if (w.half_scales == nullptr)
-        from = w.scales + at;
-      else
-        g.half->widen(groups, w.half_scales + at, wide);
+      const float* const from = wide_scales(w, at, at + groups, wide);
       for (int64_t group = 0; group < groups; ++group) scales[group * kPanel + j] = from[group];
     }
   }
@@ -111,7 +98,6 @@ Status prepare(PrepareContext& c) {
   const int64_t m = x_rows(c);
   TiledLinear g(quantized_linear(c));
   g.unpacks = &rounded_table();
-  g.half = &half_table();
   const std::string& dtype = c.attrs().string("x_dtype");
   g.parts = dtype == to_string(bf16) ? 1 : dtype == to_string(f16) ? 2 : 3;
   g.steps = ceil_div(g.levels.k, kTileDepth);
@@ -121,11 +107,7 @@ Status prepare(PrepareContext& c) {
   g.tile_m = std::max<int64_t>(1, ceil_div(ceil_div(m, tiles), 2 * kTileSide) * 2 * kTileSide);
   g.lanes = tile_lanes(c, g.tiles_m() * g.panels());
   g.slot_bytes = 4 * (g.panel_floats() + g.scale_floats()) + kPanel * kRowStep;
-  // for_tiles uses the start of the workspace.
-  const int64_t slots = slot_step(tile_workspace(g.lanes, g.slot_bytes));
-  for (Copy& copy : g.copies)
-    if (copy.at >= 0) copy.at += slots;
-  g.workspace += slots;
+  g.take_slots(g.lanes, g.slot_bytes);
   g.x_at = g.take(ceil_div(m, kTileSide) * g.tile_row_bytes());
   g.factors_at = g.take(m * 4);
   if (c.has(kOffsets)) g.sums_at = g.take(m * g.levels.groups * 4);

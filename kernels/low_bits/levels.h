@@ -6,6 +6,8 @@
 
 #include "hg/kernel.h"
 #include "kernels/low_bits/rounded_simd.h"
+#include "kernels/saves_code.h"
+#include "kernels/simd/half_simd.h"
 #include "lib/table/packing.h"
 
 namespace hg::kernels {
@@ -38,5 +40,13 @@ struct Levels {
   void unpack(const RoundedTable& table, const LevelRows& w, int64_t r, int64_t begin, int64_t end,
               uint8_t* to) const;
 };
+
+// The scales [begin, end) of all rows, in their order, as f32: where they lie, or widened into
+// `room`.
+inline const float* wide_scales(const LevelRows& w, int64_t begin, int64_t end, float* room) {
+  if (kSavesCode || w.half_scales == nullptr) return w.scales + begin;
+  half_table().widen(end - begin, w.half_scales + begin, room);
+  return room;
+}
 
 }  // namespace hg::kernels

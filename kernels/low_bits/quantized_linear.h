@@ -41,6 +41,13 @@ struct QuantizedLinear {
     workspace += slot_step(bytes);
     return at;
   }
+  // Takes the start of the workspace, which for_tiles uses, before anything but copies is taken.
+  void take_slots(int64_t lanes, int64_t slot_bytes) {
+    const int64_t slots = slot_step(tile_workspace(lanes, slot_bytes));
+    for (Copy& copy : copies)
+      if (copy.at >= 0) copy.at += slots;
+    workspace += slots;
+  }
 };
 
 // The first `before` bytes of the workspace are not taken.

@@ -136,15 +136,18 @@ void pack_panel(const RoundedTiles& g, const LevelRows& w, int64_t first, uint8_
     std::memset(levels, 0, static_cast<size_t>(g.panel_bytes()));
     std::fill_n(scales, g.count() * nr, 0.0f);
   }
+  float wide[kUnpacked];
   for (int64_t piece = 0, end; piece < g.count(); piece = end) {
     const int64_t begin = g.pieces[piece].begin;
     int64_t last = begin;
     for (end = piece; end < g.count() && last - begin <= kUnpacked - kRoundedBytes; ++end)
       last += g.pieces[end].count;
+    const int64_t g0 = g.pieces[piece].group, g1 = g.pieces[end - 1].group + 1;
     for (int64_t j = 0; j < columns; ++j) {
       g.levels.unpack(*g.rounded, w, first + j, begin, last, rows + j * kRowStep);
       const int64_t row = (first + j) * g.levels.groups;
-      for (int64_t p = piece; p < end; ++p) scales[p * nr + j] = w.scale(row + g.pieces[p].group);
+      const float* const from = wide_scales(w, row + g0, row + g1, wide);
+      for (int64_t p = piece; p < end; ++p) scales[p * nr + j] = from[g.pieces[p].group - g0];
     }
     for (int64_t p = piece; p < end; levels += g.quads[p++] * 4 * nr)
       g.rounded->pack(g.quads[p], rows + (g.pieces[p].begin - begin), kRowStep, levels);
@@ -255,11 +258,7 @@ Status prepare_rounded_tiles(PrepareContext& c) {
   g.tile_m = std::clamp<int64_t>(g.m, 1, kTileM);
   g.lanes = tile_lanes(c, g.tiles_m() * g.panels());
   g.slot_bytes = g.rows_at() + g.rounded->panel_columns * kRowStep;
-  // for_tiles uses the start of the workspace.
-  const int64_t slots = slot_step(tile_workspace(g.lanes, g.slot_bytes));
-  for (Copy& copy : g.copies)
-    if (copy.at >= 0) copy.at += slots;
-  g.workspace += slots;
+  g.take_slots(g.lanes, g.slot_bytes);
   g.x_at = g.take(g.rows() * g.x_row);
   if (c.has(kOffsets)) g.sums_at = g.take(g.m * g.levels.groups * 4);
   g.rounded_at = g.take(g.m * rounded_bytes(g.levels.k));
