@@ -49,6 +49,11 @@ Value angles(const Value& cache, const Value& at) {
   return reshape(found, {at.dim(0), 1, at.dim(1), cache.dim(1)});
 }
 
+const hg::Node* maker_of(const Graph& graph, ValueId id) {
+  const int32_t at = id == kNoValue ? -1 : graph.value_info(id).node;
+  return at < 0 ? nullptr : &graph.nodes()[static_cast<size_t>(at)];
+}
+
 std::optional<double> scale_attribute(Node& n) {
   if (!n.has("scale") || n.real("scale") == 0) return std::nullopt;
   return n.real("scale");

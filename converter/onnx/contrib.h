@@ -35,6 +35,8 @@ Value looked_up(const Value& table, const Value& index);
 // Returns the rows of a table of angles [positions, half] for positions [batch or 1, time], as
 // [batch or 1, 1, time, half].
 Value angles(const Value& cache, const Value& at);
+// Returns the node of the graph that computes a value; null for inputs, states and kNoValue.
+const hg::Node* maker_of(const Graph& graph, ValueId id);
 // Returns the attribute 'scale'; nothing if it is missing or 0.
 std::optional<double> scale_attribute(Node& n);
 

@@ -209,12 +209,11 @@ void multi_head_attention(Node& n) {
 // Returns whether elementwise ops compute a value from the largest element of an input.
 bool depends_on_largest(const Graph& graph, ValueId id, int depth = 0) {
   constexpr int kMostOps = 12;
-  const int32_t at = id == kNoValue || depth == kMostOps ? -1 : graph.value_info(id).node;
-  if (at < 0) return false;
-  const hg::Node& node = graph.nodes()[static_cast<size_t>(at)];
-  if (node.op->name() == "amax") return true;
-  return ((node.op->def.traits & kElementwise) != 0 || node.op->name() == "cast") &&
-         std::any_of(node.inputs.begin(), node.inputs.end(),
+  const hg::Node* const node = depth == kMostOps ? nullptr : maker_of(graph, id);
+  if (node == nullptr) return false;
+  if (node->op->name() == "amax") return true;
+  return ((node->op->def.traits & kElementwise) != 0 || node->op->name() == "cast") &&
+         std::any_of(node->inputs.begin(), node->inputs.end(),
                      [&](ValueId input) { return depends_on_largest(graph, input, depth + 1); });
 }
 

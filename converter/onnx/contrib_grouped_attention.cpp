@@ -16,11 +16,6 @@ namespace {
 
 // ---- The cache of a decoder ----
 
-const hg::Node* maker_of(const Graph& graph, ValueId id) {
-  const int32_t at = id == kNoValue ? -1 : graph.value_info(id).node;
-  return at < 0 ? nullptr : &graph.nodes()[static_cast<size_t>(at)];
-}
-
 // Returns the node of this op that computes a value, which may be converted to another dtype.
 const hg::Node* maker_named(const Graph& graph, ValueId id, std::string_view op) {
   const hg::Node* node = maker_of(graph, id);
