@@ -146,7 +146,8 @@ def main():
         "title": "Language models", "date": str(datetime.date.today()), "machine": given.machine,
         "what": f"tokens per second of a prompt of {PROMPT} and of decoding at each depth, and ms to the first token of a cold file, "
                 f"best of {given.turns} turns; random weights",
-        "command": "bench/llm.py WORK",
+        "command": " ".join(["bench/llm.py WORK", *(f"--{name} {' '.join(map(str, getattr(given, name)))}" for name in
+                                                    ("shapes", "types", "threads", "depths")), f"--turns {given.turns}"]),
         "columns": ["shape", "weights", "system", "threads", f"prompt {PROMPT}", *(f"decode {d}" for d in given.depths), "first, ms",
                     "peak MiB", "file MiB"],
         "rows": rows}, given.emit)
