@@ -57,7 +57,10 @@ Net random_net(test::Chance& random) {
     const ConvOptions options = {.stride = {1 + random.below(2)}, .padding = {kernel / 2}};
     const int64_t kind = is_flat ? 0 : 1 + random.below(4);
     if (kind == 0) {
-      y = linear(y, weight({out, channels}));
+      const bool is_linear = random.chance(60), is_turned = random.chance(50);
+      y = is_linear   ? linear(y, weight({out, channels}))
+          : is_turned ? matmul(y, permute(weight({out, channels}), {1, 0}))
+                      : matmul(y, weight({channels, out}));
     } else if (kind == 1) {
       ConvOptions deep = options;
       deep.groups = channels;
