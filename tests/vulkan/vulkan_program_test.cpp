@@ -11,6 +11,7 @@
 #include "lib/run/self_test.h"
 #include "lib/vulkan/device.h"
 #include "tests/support/must.h"
+#include "tests/support/random_case.h"
 #include "tests/vulkan/vulkan_fixture.h"
 
 namespace hg::test {
@@ -112,6 +113,43 @@ TEST_F(VulkanProgram, AChainIsOneDispatch) {
   }
   EXPECT_EQ(dispatches[0], 5);
   EXPECT_EQ(dispatches[1], 1);
+}
+
+// Elementwise graphs of more inputs and steps than a program of the device has, whose values have
+// one reader or several.
+TEST_F(VulkanProgram, RandomGraphsOfManyInputs) {
+  for_cases(40, [&](uint64_t number) {
+    Chance random(number);
+    Graph g;
+    std::vector<Value> values;
+    std::vector<std::vector<float>> numbers_of;
+    std::vector<ConstTensor> inputs;
+    const Sizes shapes[] = {{3, 35}, {35}, {1, 1}, {3, 1}};
+    const auto count = static_cast<int>(2 + random.below(24));
+    numbers_of.reserve(static_cast<size_t>(count));
+    for (int i = 0; i < count; ++i) {
+      const Sizes shape = shapes[i == 0 || random.chance(50) ? 0 : random.below(4)];
+      values.push_back(g.input(str_cat("x", int64_t(i)), f32, to_shape(shape)));
+      std::vector<float> x = numbers(shape.count() + i);
+      x.erase(x.begin(), x.begin() + i);
+      numbers_of.push_back(std::move(x));
+      inputs.push_back(view(numbers_of.back(), shape));
+    }
+    Value y = values[0];
+    for (int i = 1; i < count; ++i) {
+      const char* const ops[] = {"add", "sub", "mul", "maximum", "minimum"};
+      const Value& other = random.chance(20) ? values.back() : values[static_cast<size_t>(i)];
+      y = g.call(ops[random.below(5)], {y, other});
+      if (random.chance(20)) y = g.call("tanh", {y});
+      if (random.chance(20)) values.push_back(y);
+    }
+    g.output("y", y);
+    const Both both = must(run_both(g, inputs));
+    EXPECT_EQ(both.report.find("runs on the CPU"), std::string::npos) << both.report;
+    ASSERT_EQ(both.cpu.size(), both.device.size());
+    for (size_t i = 0; i < both.cpu.size(); ++i)
+      ASSERT_NEAR(both.device[i], both.cpu[i], 1e-5 * (1 + std::abs(both.cpu[i]))) << number;
+  });
 }
 
 // A program is not trusted if one of its ops is not.
