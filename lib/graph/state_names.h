@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hg/graph.h"
+#include "lib/graph/name_pattern.h"
 
 namespace hg {
 
@@ -20,6 +21,13 @@ inline std::vector<std::string_view> names_of(const State& state) {
 inline bool has_name(const State& state, std::string_view name) {
   return state.name == name ||
          std::find(state.aliases.begin(), state.aliases.end(), name) != state.aliases.end();
+}
+
+// Whether a pattern matches one of its names.
+inline bool matches(std::string_view pattern, const State& state) {
+  const std::vector<std::string_view> names = names_of(state);
+  return std::any_of(names.begin(), names.end(),
+                     [&](std::string_view name) { return matches(pattern, name); });
 }
 
 }  // namespace hg

@@ -2,6 +2,7 @@
 #include "lib/train/mode.h"
 
 #include <algorithm>
+#include <map>
 
 #include "hg/ops/pointwise.h"
 #include "lib/graph/rewrite.h"
@@ -10,21 +11,29 @@ namespace hg {
 
 namespace {
 
-bool last_said(std::span<const ParameterRule> rules, std::string_view name, bool frozen) {
+bool last_said(std::span<const ParameterRule> rules, const State& state, bool frozen) {
   for (const ParameterRule& rule : rules)
-    if (rule.frozen && matches(rule.pattern, name)) frozen = *rule.frozen;
+    if (rule.frozen && matches(rule.pattern, state)) frozen = *rule.frozen;
+  return frozen;
+}
+
+// Whether the last rule that matches a module freezes it.
+bool is_frozen_module(std::span<const ParameterRule> rules, std::string_view path) {
+  bool frozen = false;
+  for (const ParameterRule& rule : rules)
+    if (rule.frozen && matches(rule.pattern, path)) frozen = *rule.frozen;
   return frozen;
 }
 
 }  // namespace
 
-bool is_frozen(std::span<const ParameterRule> rules, std::string_view name) {
-  return last_said(rules, name, false);
+bool is_frozen(std::span<const ParameterRule> rules, const State& state) {
+  return last_said(rules, state, false);
 }
 
 bool is_trained(std::span<const ParameterRule> rules, const State& state) {
   return state.kind == State::Kind::parameter && is_float(state.data.tensor.dtype) &&
-         !last_said(rules, state.name, !state.requires_grad);
+         !last_said(rules, state, !state.requires_grad);
 }
 
 namespace {
@@ -33,15 +42,19 @@ size_t attr_index(const Node& node, std::string_view name) {
   return static_cast<size_t>(node.op->signature.find_attribute(name));
 }
 
-// The state that a value is, or of which it is a cast; otherwise null.
+// The state that a value is, of which it is a cast, or the statistics that an earlier run of a
+// layer made from it; otherwise null.
 const State* state_behind(const Graph& graph, ValueId id) {
-  if (id == kNoValue) return nullptr;
-  const ValueInfo* info = &graph.value_info(id);
-  if (info->state < 0 && info->node >= 0) {
-    const Node& node = graph.nodes()[info->node];
-    if (node.op->name() == "cast") info = &graph.value_info(node.inputs[0]);
+  while (id != kNoValue) {
+    const ValueInfo& info = graph.value_info(id);
+    if (info.state >= 0) return &graph.states()[info.state];
+    if (info.node < 0) return nullptr;
+    const Node& node = graph.nodes()[info.node];
+    const bool is_cast = node.op->name() == "cast";
+    if (!is_cast && (node.op->name() != "batch_norm" || id == node.outputs[0])) return nullptr;
+    id = node.inputs[is_cast ? 0 : id == node.outputs[1] ? 3 : 4];
   }
-  return info->state >= 0 ? &graph.states()[info->state] : nullptr;
+  return nullptr;
 }
 
 class Switcher {
@@ -77,7 +90,7 @@ class Switcher {
   }
 
   bool trains(const Node& node) const {
-    return notes_ != nullptr && !is_frozen(rules_, node.origin.module);
+    return notes_ != nullptr && !is_frozen_module(rules_, node.origin.module);
   }
 
   void switch_batch_norm(size_t index) {
@@ -89,7 +102,7 @@ class Switcher {
     for (const size_t i : {1, 2, 3, 4}) {
       const State* state = state_behind(graph_, nodes[index].inputs[i]);
       if (state == nullptr || (i >= 3 && has_parameter)) continue;
-      frozen = frozen && is_frozen(rules_, state->name);
+      frozen = frozen && is_frozen(rules_, *state);
       has_parameter = true;
     }
     const bool training = notes_ != nullptr && !(frozen && has_parameter);
@@ -114,6 +127,13 @@ class Switcher {
         continue;
       }
       const Value target = graph_.value(state->value);
+      // A layer that runs several times moves what its last run left.
+      const auto [last, is_first] = moved_.try_emplace(state->value, nodes[index].outputs[k]);
+      if (!is_first) {
+        ValueId& old = nodes[index].inputs[k + 2];
+        if (graph_.value_info(last->second).type == graph_.value_info(old).type) old = last->second;
+        last->second = nodes[index].outputs[k];
+      }
       Value moved = graph_.value(nodes[index].outputs[k]);
       if (moved.dtype() != target.dtype()) moved = cast(moved, target.dtype());
       graph_.assign(target, moved);
@@ -135,7 +155,8 @@ class Switcher {
 
   Graph& graph_;
   std::span<const ParameterRule> rules_;
-  std::vector<std::string>* notes_;  // null in inference mode
+  std::vector<std::string>* notes_;   // null in inference mode
+  std::map<ValueId, ValueId> moved_;  // running statistics after the last run of their layer
 };
 
 }  // namespace

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "hg/train.h"
-#include "lib/graph/name_pattern.h"
+#include "lib/graph/state_names.h"
 
 namespace hg {
 
 // Whether the last matching rule freezes it.
-bool is_frozen(std::span<const ParameterRule> rules, std::string_view name);
+bool is_frozen(std::span<const ParameterRule> rules, const State& state);
 // Whether it is a float parameter that is trained: the last matching rule decides, otherwise its
 // requires_grad.
 bool is_trained(std::span<const ParameterRule> rules, const State& state);

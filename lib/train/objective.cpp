@@ -190,7 +190,7 @@ class ObjectiveBuilder {
     bool found = false;
     for (size_t i = 0; i < graph_.states().size(); ++i) {
       const State& state = graph_.states()[i];
-      if (!matches(penalty.pattern, state.name) || !is_trained(options_.rules, state)) continue;
+      if (!matches(penalty.pattern, state) || !is_trained(options_.rules, state)) continue;
       found = true;
       const Value w = as_type(graph_.value(state.value), result_.dtype);
       const auto add = [&](const Value& term) {

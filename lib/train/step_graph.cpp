@@ -117,7 +117,7 @@ class StepBuilder {
     Graph& g = step_.graph;
     for (const ParameterRule& rule : options_.rules) {
       const bool used = std::any_of(g.states().begin(), g.states().end(), [&](const State& state) {
-        return state.kind == State::Kind::parameter && matches(rule.pattern, state.name);
+        return state.kind == State::Kind::parameter && matches(rule.pattern, state);
       });
       HG_CHECK(used, "no parameter matches the pattern '", rule.pattern, "'",
                integers(rule.pattern));
@@ -129,8 +129,7 @@ class StepBuilder {
     for (const State& state : g.states()) {
       if (!is_trained(options_.rules, state)) {
         const bool by_file = state.kind == State::Kind::parameter && !state.requires_grad &&
-                             is_float(state.data.tensor.dtype) &&
-                             !is_frozen(options_.rules, state.name);
+                             is_float(state.data.tensor.dtype) && !is_frozen(options_.rules, state);
         if (by_file && kept_count++ == 0) kept = state.name;
         continue;
       }
@@ -142,7 +141,7 @@ class StepBuilder {
       Trained t{state.value, state.name, 0, options_.optimizer.weight_decay};
       double lr = options_.optimizer.lr;
       for (const ParameterRule& rule : options_.rules) {
-        if (!matches(rule.pattern, state.name)) continue;
+        if (!matches(rule.pattern, state)) continue;
         if (rule.lr) lr = *rule.lr;
         if (rule.weight_decay) t.weight_decay = *rule.weight_decay;
       }
@@ -170,7 +169,7 @@ class StepBuilder {
   std::string integers(std::string_view pattern) const {
     for (const State& state : step_.graph.states())
       if (state.kind == State::Kind::buffer && size_of(state.data.tensor.dtype) == 1 &&
-          matches(pattern, state.name))
+          matches(pattern, state))
         return str_cat("; '", state.name, "' is ", state.data.tensor.dtype, state.data.tensor.shape,
                        ": integers, as quantized weights are, are not trained");
     return "";
@@ -195,13 +194,18 @@ class StepBuilder {
 
   // -- Inputs and counters ------------------------------------------------------------------------
 
-  // A buffer that a file may have saved; otherwise initialized with `number`.
-  Value buffer(const std::string& name, DType dtype, const Sizes& shape, double number = 0) {
-    Graph& g = step_.graph;
+  const State* saved(const std::string& name, DType dtype, const Sizes& shape) const {
     for (const State& state : saved_)
       if (state.name == name && state.data.tensor.dtype == dtype &&
           state.data.tensor.shape == shape)
-        return g.buffer(name, state.data);
+        return &state;
+    return nullptr;
+  }
+
+  // A buffer that a file may have saved; otherwise initialized with `number`.
+  Value buffer(const std::string& name, DType dtype, const Sizes& shape, double number = 0) {
+    Graph& g = step_.graph;
+    if (const State* state = saved(name, dtype, shape)) return g.buffer(name, state->data);
     Result<TensorData> data = TensorData::allocate(dtype, shape);
     if (!data.ok()) return g.fail(data.status());
     if (number != 0) data->tensor.as<float>()[0] = static_cast<float>(number);
@@ -249,13 +253,13 @@ class StepBuilder {
   // Whether an update depends on all gradients: on their norm, or on an overflow in any of them.
   bool needs_all_gradients() const { return options_.clip_norm > 0 || options_.compute == f16; }
 
-  // Running statistics ignore a batch whose loss is not finite.
+  // Running statistics and other buffers ignore a batch whose loss is not finite.
   Status keep_finite_buffers(const Value& finite) {
     Graph& g = step_.graph;
     const auto assignments = g.assignments();
     for (const auto& [target, source] : assignments) {
       const Value old = g.value(target), moved = g.value(source);
-      if (target != source && is_float(old.dtype())) g.assign(old, where(finite, moved, old));
+      if (target != source) g.assign(old, where(finite, moved, old));
     }
     return g.take_status();
   }
@@ -380,12 +384,30 @@ class StepBuilder {
     return {};
   }
 
+  // Updates of the parameter, including this one. A parameter that earlier training left out has
+  // its own count, as in torch: its moments start now.
+  Value updates_of(const std::string& kind, const std::string& state, const Trained& t,
+                   DType dtype) {
+    if (state.empty()) return next_step_;
+    const auto name = [&](std::string_view of) {
+      return str_cat(kTrainPrefix, kind, "/", of, "/", t.name);
+    };
+    const State* all = saved("train/step", i64, {});
+    const bool is_late = all != nullptr && *all->data.tensor.as<int64_t>() > 0 &&
+                         saved(name(state), dtype, shape_of(t)) == nullptr;
+    if (!is_late && saved(name("step"), i64, {}) == nullptr) return next_step_;
+    const Value count = buffer(name("step"), i64, {}), next = count + cast(go_, i64);
+    step_.graph.assign(count, next);
+    return next;
+  }
+
   // `states` are the optimizer's, in the order of the op's inputs; an empty name means not given.
   Status add_update(const std::string& kind, size_t i, const std::vector<std::string>& states,
                     const NamedAttrs& attrs, const Value& gradient, const Value& scale) {
     Graph& g = step_.graph;
     const Trained& t = trained_[i];
     const Value x = g.value(t.value);
+    const Value count = updates_of(kind, states[0], t, x.dtype());
     std::vector<Value> inputs = {x};
     for (const std::string& state : states)
       inputs.push_back(state.empty() ? Value()
@@ -395,7 +417,7 @@ class StepBuilder {
     std::vector<Value> kept = inputs;
     for (const Part& part : parts_of(gradient)) {
       std::vector<Value> given = inputs;
-      given.insert(given.end(), {as_type(part.gradient, x.dtype()), lr_, next_step_, scale, go_});
+      given.insert(given.end(), {as_type(part.gradient, x.dtype()), lr_, count, scale, go_});
       NamedAttrs all = attrs;
       if (part.first > 0) all.push_back({"first", part.first});
       const std::vector<Value> updated = g.calls(str_cat(kind, "_step"), given, all);

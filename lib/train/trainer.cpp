@@ -26,7 +26,7 @@ std::string_view kind_name(Optimizer::Kind kind) {
                                             : "adam";
 }
 
-// Whether this kind of optimizer wrote the state.
+// Whether this kind of optimizer wrote the state. SGD without momentum has none.
 bool resumes(const std::vector<State>& saved, const Optimizer& optimizer) {
   const std::string own = str_cat(kTrainPrefix, kind_name(optimizer.kind), "/");
   bool has_own = false, has_other = false;
@@ -35,7 +35,7 @@ bool resumes(const std::vector<State>& saved, const Optimizer& optimizer) {
     if (rest.find('/') == std::string_view::npos || rest.starts_with("sum/")) continue;
     (state.name.starts_with(own) ? has_own : has_other) = true;
   }
-  return has_own || !has_other;
+  return has_own || (!has_other && optimizer.kind == Optimizer::Kind::sgd);
 }
 
 Counters read_counters(const std::vector<State>& saved) {
