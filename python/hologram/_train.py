@@ -152,7 +152,7 @@ class Trainer:
         ``callbacks`` receive an event after each batch and each epoch, and end the training by returning False.
         ``progress`` shows a bar; by default if standard error is a terminal. ``patience`` ends the training after so many
         epochs without a better loss; the best model goes to ``best_path``. ``finish`` completes the epochs of an
-        interrupted training that was resumed. Returns the events of the epochs.
+        interrupted training over arrays that was resumed. Returns the events of the epochs.
         """
         callbacks = [callbacks] if callable(callbacks) else list(callbacks)
         validation = validation if validation is not None else validation_data
@@ -171,6 +171,8 @@ class Trainer:
 
         try:
             if y is None and not _is_array(x):
+                if finish:
+                    raise ValueError("finish=True continues within an epoch over arrays; an iterable of batches has no such place")
                 self._fit_batches(x, epochs, validation, tell, patience, best_path)
             else:
                 self._fit_arrays(x, y, epochs, batch_size, shuffle, validation, tell, patience, best_path, finish)

@@ -98,6 +98,15 @@ def test_brain_floats_are_read(tmp_path):
     np.testing.assert_allclose(got, expected(parts, {FIRST: 2}), rtol=1e-4, atol=1e-3)
 
 
+def test_a_trained_adapter_is_written_without_its_optimizer(tmp_path):
+    trainer = hg.Trainer(hg.add_adapter(base(WEIGHTS), "*", rank=2), "mse", lr=0.1)
+    for _ in range(3):
+        trainer.step(X, np.ones((6, 5), np.float32))
+    hg.save_peft(trainer.adapter(), tmp_path / "trained")
+    again = hg.load_peft(tmp_path / "trained")
+    np.testing.assert_array_equal(hg.apply_adapters(base(WEIGHTS), again)(X), trainer.model()(X))
+
+
 def test_stacked_adapters_are_written_as_one(tmp_path):
     one, two = (written(tmp_path / name, {FIRST: 3}, lora_alpha=alpha) for name, alpha in (("one", 6), ("two", 9)))
     both = hg.take_adapter(hg.apply_adapters(base(WEIGHTS), [hg.load_peft(tmp_path / name) for name in ("one", "two")]))

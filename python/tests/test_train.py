@@ -74,6 +74,8 @@ def test_batches_equal_arrays(rng, data):
         b.fit(iter(batches), epochs=2)
     with pytest.raises(ValueError, match="no batches"):
         b.fit([])
+    with pytest.raises(ValueError, match="finish=True"):  # it would train all epochs again
+        b.fit(batches, epochs=3, finish=True)
     with pytest.raises(ValueError, match="1 inputs and 1 targets"):
         b.fit([(x, y, y)])
 
