@@ -63,14 +63,20 @@ struct Tensors {
   TensorData a, b, scale;
 };
 
-// Adds adapters to the layers for which `choose` returns a name. `fill` returns their contents.
-Status add_to(Graph& graph, const std::function<std::string(const State&)>& choose,
+// Adds adapters to the layers for which `choose` returns one of their names. `fill` returns their
+// contents.
+using Choose = std::function<std::string(const std::vector<std::string>& names)>;
+Status add_to(Graph& graph, const Choose& choose,
               const std::function<Result<Tensors>(const std::string&, const Adaptable&)>& fill) {
   const std::vector<Adaptable> layers = find_layers(graph);
   std::map<std::string, Beside> known;
   std::map<ValueId, const Beside*> of_result;
+  std::map<int32_t, std::string> chosen;  // by state
   for (const Adaptable& layer : layers) {
-    const std::string name = choose(graph.states()[static_cast<size_t>(layer.state)]);
+    const auto [of_state, is_first] = chosen.try_emplace(layer.state);
+    std::string& name = of_state->second;
+    if (is_first)
+      name = choose(layer_names(graph.states()[static_cast<size_t>(layer.state)], layer.module));
     if (name.empty()) continue;
     const auto [entry, is_new] = known.try_emplace(name, Beside{&layer, name, {}, {}, {}});
     Beside& beside = entry->second;
@@ -123,10 +129,10 @@ Result<Model> with_new_adapter(const Model& model, const AdapterOptions& options
   std::vector<bool> used(options.layers.size(), false);
   std::vector<std::string> known;  // layers
   std::vector<std::string> instead(options.layers.size());
-  const auto choose = [&](const State& state) {
-    known.push_back(layer_names(state)[0]);
+  const auto choose = [&](const std::vector<std::string>& names) {
+    known.push_back(names[0]);
     std::string chosen;
-    for (const std::string& name : layer_names(state))
+    for (const std::string& name : names)
       for (size_t i = 0; i < options.layers.size(); ++i)
         if (matches_layer(options.layers[i], name)) {
           used[i] = true;
@@ -255,8 +261,8 @@ Result<Model> with_adapters(const Model& model, std::span<const Model> adapters,
   HG_CHECK(!adapters.empty(), "adapters: none is given");
   HG_TRY_ASSIGN(const Parts parts, collect(adapters));
   std::map<std::string, bool> used;
-  const auto choose = [&](const State& state) {
-    for (const std::string& name : layer_names(state))
+  const auto choose = [&](const std::vector<std::string>& names) {
+    for (const std::string& name : names)
       if (parts.contains(name)) {
         used[name] = true;
         return name;

@@ -103,6 +103,7 @@ std::vector<Adaptable> find_layers(const Graph& graph) {
     if (!is_float(weight.dtype) || !sizes.ok()) continue;
     Adaptable layer;
     layer.result = node.outputs[0];
+    layer.module = node.origin.module;
     layer.base = node.inputs[1];
     layer.is_matmul = node.op->name() == "matmul";
     layer.weight = *sizes;
@@ -112,12 +113,14 @@ std::vector<Adaptable> find_layers(const Graph& graph) {
   return layers;
 }
 
-std::vector<std::string> layer_names(const State& state) {
+std::vector<std::string> layer_names(const State& state, std::string_view module) {
   std::vector<std::string> names;
   for (std::string_view name : names_of(state)) {
     if (name.ends_with(kWeight)) name.remove_suffix(kWeight.size());
     names.emplace_back(name);
   }
+  if (const auto own = std::find(names.begin(), names.end(), module); own != names.end())
+    std::rotate(names.begin(), own, own + 1);
   return names;
 }
 

@@ -16,6 +16,7 @@ namespace hg {
 
 struct Adaptable {
   ValueId result = kNoValue;   // of the product
+  std::string module;          // of the product; may be empty
   int32_t state = -1;          // behind the weight; the levels of a quantized one
   ValueId base = kNoValue;     // the weight in floats, before casts and transpositions
   std::vector<size_t> views;   // nodes of these casts and transpositions, in order
@@ -33,8 +34,9 @@ struct Adaptable {
 // In node order.
 std::vector<Adaptable> find_layers(const Graph& graph);
 
-// Names of the layers that read the state: its names without ".weight".
-std::vector<std::string> layer_names(const State& state);
+// Names of the layers that read the state: its names without ".weight". That of the module comes
+// first, such as "lm_head" of a weight that is tied to an embedding.
+std::vector<std::string> layer_names(const State& state, std::string_view module = "");
 
 // "'embed.weight' is read by embedding 'embed'", for a state that the pattern matches, or empty.
 std::string other_reader(const Graph& graph, std::string_view pattern);

@@ -10,6 +10,7 @@
 #include "lib/graph/adapter_names.h"
 #include "lib/graph/element.h"
 #include "lib/graph/rewrite.h"
+#include "lib/graph/state_names.h"
 #include "lib/graph/training_state.h"
 
 namespace hg {
@@ -188,9 +189,9 @@ class Merger {
       GraphBody& body = GraphAccess::body(graph_);
       State& state = body.states[static_cast<size_t>(index)];
       if (!is_alone(base, state.value, layer)) {
-        const std::string name = body.names.contains(layer + ".weight")
-                                     ? str_cat(layer, ".merged_weight")
-                                     : layer + ".weight";
+        std::string name = layer_names(state, adapted->layer.module)[0] + ".weight";
+        if (!has_name(state, name) || name == state.name) name = layer + ".weight";
+        if (body.names.contains(name)) name = str_cat(layer, ".merged_weight");
         std::erase(state.aliases, name);
         weights_[key] = graph_.parameter(name, std::move(data)).id();
         HG_TRY(graph_.take_status());

@@ -393,6 +393,29 @@ TEST(Adapter, SwitchesInASession) {
             "adapters: the adapter is for 'model.conv', which the session does not adapt");
 }
 
+// A pattern that matches both names of a tied weight names the adapter after the product. An
+// adapter with the other name is merged into the product's weight too.
+TEST(Adapter, OfATiedWeightHasTheNameOfItsProduct) {
+  Graph g;
+  const Value table = g.parameter("embed.weight", f32, {20, 8}, init::uniform(-1, 1, 1));
+  g.add_alias(table, "head.weight");
+  const Value x = embedding(table, g.input("ids", i64, {"n", 6}));
+  g.set_origin({"head", ""});
+  g.output("y", linear(x, table));
+  const Model base = must(Model::from_graph(std::move(g)));
+  const TensorData ids = some_ids(4);
+  for (const char* pattern : {"*", "head", "embed"}) {
+    const std::string name = pattern == std::string("embed") ? "embed" : "head";
+    const Model parts[] = {adapter(base, 1, 2, {pattern})};
+    EXPECT_NE(state_of(parts[0].graph(), name + ".lora_A.weight"), nullptr) << pattern;
+    const Model whole = must(apply_adapters(base, parts));
+    const Model merged = must(merge_adapters(whole));
+    expect_near(run(merged, {ids.tensor}), run(whole, {ids.tensor}), 2e-5, pattern);
+    ASSERT_NE(state_of(merged.graph(), "head.weight"), nullptr) << pattern;
+    EXPECT_TRUE(state_of(merged.graph(), "embed.weight")->aliases.empty()) << pattern;
+  }
+}
+
 TEST(Adapter, IsMergedIntoTheWeightsOfItsLayersAlone) {
   const TensorData ids = some_ids(3);
   for (const int bits : {0, 8, 4}) {
