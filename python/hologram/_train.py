@@ -206,8 +206,8 @@ class Trainer:
 
     def _joined(self, data):
         """(x, y), a dict or an iterable of batches, as one batch."""
-        if isinstance(data, dict):
-            return self._split(data)
+        if isinstance(data, dict) or hasattr(data, "shape"):
+            return self._split(data if isinstance(data, dict) else [data])
         data = list(data)
         if len(flatten(data)[0]) == len(self._inputs) + len(self._targets):
             return self._split(data)
@@ -263,8 +263,9 @@ class Trainer:
 
     def _evaluate_any(self, data):
         """Evaluates arrays (x, y), or averages over an iterable of batches."""
-        if isinstance(data, tuple) and len(data) == 2 and all(_is_array(each) for each in flatten(data)[0]):
-            result = self.evaluate(*data)
+        is_pair = isinstance(data, tuple) and len(data) == 2 and all(_is_array(each) for each in flatten(data)[0])
+        if is_pair or hasattr(data, "shape"):
+            result = self.evaluate(*data) if is_pair else self.evaluate(data)
             return result.pop("loss"), result
         total, samples, sums = 0.0, 0, {}
         for batch in data:

@@ -220,6 +220,18 @@ def test_validation_of_any_kind(data):
         t.fit(x, y, validation=iter(()))
 
 
+def test_validation_without_targets(rng):
+    g = hg.Graph()
+    y = hg.ops.linear(g.input("x", ("n", 4)), g.parameter("w", rng.standard_normal((4, 4)).astype(np.float32)))
+    g.output("loss", hg.ops.mean(y * y))
+    t = hg.Trainer(g.model(), "output", "sgd", lr=0.0)
+    x = rng.standard_normal((7, 4)).astype(np.float32)
+    for rows, validation in ((7, x), (1, x[:1]), (7, (x,)), (7, [x[:3], x[3:]])):
+        for given in (x, [(x[:4],), (x[4:],)]):
+            want = t.evaluate(x[:rows])["loss"]
+            assert t.fit(given, validation=validation)[-1].val_loss == pytest.approx(want, rel=1e-5)
+
+
 def test_frozen_and_rules(small, data):
     model, weights = small
     x, y = data
