@@ -224,7 +224,7 @@ def _convert_script(torch, module, args, dynamic, output, check, options):
         source = os.path.join(folder, "model.pt")
         module.save(source)
         model = _convert_file(source, tuple(leaves), symbols, output, check, None, options)
-    model._tree = _tree_of(torch, module(*copy.deepcopy(args)))
+    model._tree = _tree_of(torch, copy.deepcopy(module)(*copy.deepcopy(args)))  # a call may change buffers
     if check:
         model.report.checks = []
         model.report.unchecked = ""

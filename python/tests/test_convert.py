@@ -422,6 +422,14 @@ def test_a_script_module_in_memory(tmp_path):
         hg.convert(module, None, example_kwargs={"x": x})
 
 
+def test_converting_a_script_module_leaves_its_buffers():
+    if converter() is None:
+        pytest.skip("there is no hg-convert that reads TorchScript")
+    module = torch.jit.script(torch.nn.BatchNorm1d(3).train())
+    hg.convert(module, torch.randn(5, 3))
+    assert int(module.num_batches_tracked) == 0 and not module.running_mean.any()
+
+
 def test_modules_with_packed_weights_are_traced():
     from torch.ao import quantization
 
