@@ -42,17 +42,18 @@ size_t attr_index(const Node& node, std::string_view name) {
   return static_cast<size_t>(node.op->signature.find_attribute(name));
 }
 
-// The state that a value is, of which it is a cast, or the statistics that an earlier run of a
-// layer made from it; otherwise null.
+// The state that a value is, or that it copies; the state behind statistics that an earlier run of
+// a layer made; otherwise null.
 const State* state_behind(const Graph& graph, ValueId id) {
   while (id != kNoValue) {
     const ValueInfo& info = graph.value_info(id);
     if (info.state >= 0) return &graph.states()[info.state];
     if (info.node < 0) return nullptr;
     const Node& node = graph.nodes()[info.node];
-    const bool is_cast = node.op->name() == "cast";
-    if (!is_cast && (node.op->name() != "batch_norm" || id == node.outputs[0])) return nullptr;
-    id = node.inputs[is_cast ? 0 : id == node.outputs[1] ? 3 : 4];
+    const std::string_view op = node.op->name();
+    const bool is_copy = op == "cast" || op == "detach";
+    if (!is_copy && (op != "batch_norm" || id == node.outputs[0])) return nullptr;
+    id = node.inputs[is_copy ? 0 : id == node.outputs[1] ? 3 : 4];
   }
   return nullptr;
 }

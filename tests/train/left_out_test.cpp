@@ -3,6 +3,7 @@
 // tied parameters of several names, layers that run twice in a step, and batches that are dropped.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -155,8 +156,8 @@ TEST(LeftOut, ABatchNormThatRunsTwiceMovesItsStatisticsTwice) {
     const Value bias = g.parameter("bias", f32, {1});
     const BatchNorm first = batch_norm(x, weight, bias, mean, var, traced_training, 0.25);
     const BatchNorm second =
-        batch_norm(x * 2 + 1, weight, bias, traced_training ? first.new_mean : mean,
-                   traced_training ? first.new_var : var, traced_training, 0.25);
+        batch_norm(x * 2 + 1, weight, bias, traced_training ? detach(first.new_mean) : mean,
+                   traced_training ? detach(first.new_var) : var, traced_training, 0.25);
     if (traced_training) {
       g.assign(mean, second.new_mean);
       g.assign(var, second.new_var);
