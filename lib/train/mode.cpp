@@ -11,17 +11,11 @@ namespace hg {
 
 namespace {
 
-bool last_said(std::span<const ParameterRule> rules, const State& state, bool frozen) {
+// What the last rule that matches a state, or the path of a module, says.
+template <class Named>
+bool last_said(std::span<const ParameterRule> rules, const Named& named, bool frozen) {
   for (const ParameterRule& rule : rules)
-    if (rule.frozen && matches(rule.pattern, state)) frozen = *rule.frozen;
-  return frozen;
-}
-
-// Whether the last rule that matches a module freezes it.
-bool is_frozen_module(std::span<const ParameterRule> rules, std::string_view path) {
-  bool frozen = false;
-  for (const ParameterRule& rule : rules)
-    if (rule.frozen && matches(rule.pattern, path)) frozen = *rule.frozen;
+    if (rule.frozen && matches(rule.pattern, named)) frozen = *rule.frozen;
   return frozen;
 }
 
@@ -91,7 +85,7 @@ class Switcher {
   }
 
   bool trains(const Node& node) const {
-    return notes_ != nullptr && !is_frozen_module(rules_, node.origin.module);
+    return notes_ != nullptr && !last_said(rules_, node.origin.module, false);
   }
 
   void switch_batch_norm(size_t index) {

@@ -384,19 +384,22 @@ class StepBuilder {
     return {};
   }
 
+  // Of a state of the optimizer for a parameter.
+  static std::string state_name(const std::string& kind, std::string_view state, const Trained& t) {
+    return str_cat(kTrainPrefix, kind, "/", state, "/", t.name);
+  }
+
   // Updates of the parameter, including this one. A parameter that earlier training left out has
   // its own count, as in torch: its moments start now.
-  Value updates_of(const std::string& kind, const std::string& state, const Trained& t,
-                   DType dtype) {
+  Value updates_of(const std::string& kind, const std::string& state, const Trained& t) {
     if (state.empty()) return next_step_;
-    const auto name = [&](std::string_view of) {
-      return str_cat(kTrainPrefix, kind, "/", of, "/", t.name);
-    };
+    const std::string own = state_name(kind, "step", t);
+    const DType dtype = step_.graph.value(t.value).dtype();
     const State* all = saved("train/step", i64, {});
     const bool is_late = all != nullptr && *all->data.tensor.as<int64_t>() > 0 &&
-                         saved(name(state), dtype, shape_of(t)) == nullptr;
-    if (!is_late && saved(name("step"), i64, {}) == nullptr) return next_step_;
-    const Value count = buffer(name("step"), i64, {}), next = count + cast(go_, i64);
+                         saved(state_name(kind, state, t), dtype, shape_of(t)) == nullptr;
+    if (!is_late && saved(own, i64, {}) == nullptr) return next_step_;
+    const Value count = buffer(own, i64, {}), next = count + cast(go_, i64);
     step_.graph.assign(count, next);
     return next;
   }
@@ -407,12 +410,11 @@ class StepBuilder {
     Graph& g = step_.graph;
     const Trained& t = trained_[i];
     const Value x = g.value(t.value);
-    const Value count = updates_of(kind, states[0], t, x.dtype());
+    const Value count = updates_of(kind, states[0], t);
     std::vector<Value> inputs = {x};
     for (const std::string& state : states)
       inputs.push_back(state.empty() ? Value()
-                                     : buffer(str_cat(kTrainPrefix, kind, "/", state, "/", t.name),
-                                              x.dtype(), shape_of(t)));
+                                     : buffer(state_name(kind, state, t), x.dtype(), shape_of(t)));
     inputs.push_back(options_.accumulate > 1 ? sum_of(i) : Value());
     std::vector<Value> kept = inputs;
     for (const Part& part : parts_of(gradient)) {
