@@ -142,12 +142,12 @@ def main():
             for row in measure(given, kind):
                 rows.append(row)
                 print(*(str(cell).rjust(10) for cell in row), flush=True)
+    lists = [f"--{name} {' '.join(map(str, getattr(given, name)))}" for name in ("shapes", "types", "threads", "depths")]
     measurements.emit({
         "title": "Language models", "date": str(datetime.date.today()), "machine": given.machine,
         "what": f"tokens per second of a prompt of {PROMPT} and of decoding at each depth, and ms to the first token of a cold file, "
                 f"best of {given.turns} turns; random weights",
-        "command": " ".join(["bench/llm.py WORK", *(f"--{name} {' '.join(map(str, getattr(given, name)))}" for name in
-                                                    ("shapes", "types", "threads", "depths")), f"--turns {given.turns}"]),
+        "command": " ".join(["bench/llm.py WORK", *lists, f"--turns {given.turns}"]),
         "columns": ["shape", "weights", "system", "threads", f"prompt {PROMPT}", *(f"decode {d}" for d in given.depths), "first, ms",
                     "peak MiB", "file MiB"],
         "rows": rows}, given.emit)

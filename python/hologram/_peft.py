@@ -166,8 +166,8 @@ def save_peft(adapter, path, *, base=None, prefix=""):
     ``prefix``, with which all must begin: ``"model."`` for files of ``hologram llm``.
     """
     adapter = as_model(adapter)
-    states = {name: np.array(array) for name, array in {**adapter.parameters(), **adapter.buffers()}.items()
-              if not name.startswith("train/")}  # fmt: skip
+    states = {**adapter.parameters(), **adapter.buffers()}
+    states = {name: np.array(array) for name, array in states.items() if not name.startswith("train/")}
     layers = sorted(name.removesuffix(_END) for name in states if name.endswith(_END))
     if not layers:
         raise ValueError("the model has no adapter")

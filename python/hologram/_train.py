@@ -206,8 +206,10 @@ class Trainer:
 
     def _joined(self, data):
         """(x, y), a dict or an iterable of batches, as one batch."""
-        if isinstance(data, dict) or hasattr(data, "shape"):
-            return self._split(data if isinstance(data, dict) else [data])
+        if isinstance(data, dict):
+            return self._split(data)
+        if hasattr(data, "shape"):
+            return self._split([data])
         data = list(data)
         if len(flatten(data)[0]) == len(self._inputs) + len(self._targets):
             return self._split(data)

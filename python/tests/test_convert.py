@@ -26,6 +26,7 @@ from nets import Net
 
 if not hasattr(_core, "convert_file"):
     pytest.skip("this build has no converter", allow_module_level=True)
+reads_scripts = pytest.mark.skipif(converter() is None, reason="there is no hg-convert that reads TorchScript")
 
 
 def test_a_module_in_memory(tmp_path):
@@ -391,10 +392,8 @@ def test_trained_weights_go_back_into_the_module(tmp_path):
         assert (name == "loaded") == torch.equal(theirs.first.weight, net.first.weight)
 
 
+@reads_scripts
 def test_a_script_module_in_memory(tmp_path):
-    if converter() is None:
-        pytest.skip("there is no hg-convert that reads TorchScript")
-
     class Two(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -422,19 +421,17 @@ def test_a_script_module_in_memory(tmp_path):
         hg.convert(module, None, example_kwargs={"x": x})
 
 
+@reads_scripts
 def test_converting_a_script_module_leaves_its_buffers():
-    if converter() is None:
-        pytest.skip("there is no hg-convert that reads TorchScript")
     module = torch.jit.script(torch.nn.BatchNorm1d(3).train())
     hg.convert(module, torch.randn(5, 3))
     assert int(module.num_batches_tracked) == 0 and not module.running_mean.any()
 
 
+@reads_scripts
 def test_modules_with_packed_weights_are_traced():
     from torch.ao import quantization
 
-    if converter() is None:
-        pytest.skip("there is no hg-convert that reads TorchScript")
     torch.manual_seed(0)
     net = quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(8, 5), torch.nn.ReLU()).eval(), {torch.nn.Linear})
     x = torch.randn(4, 8)
