@@ -305,10 +305,6 @@ class Job {
   // -- Options -----------------------------------------------------------------------------------
 
   Outcome parse_rules() {
-    for (const std::string& pattern : job_.thaw)
-      options_.rules.push_back({.pattern = pattern, .frozen = false});
-    for (const std::string& pattern : job_.freeze)
-      options_.rules.push_back({.pattern = pattern, .frozen = true});
     std::string pattern;
     double number = 0;
     for (const std::string& given : job_.lr_for) {

@@ -22,11 +22,11 @@ struct TrainJob {
   std::string weights;                       // file of weights for other programs; export_weights.h
   std::vector<std::string> inputs, targets;  // files
   std::vector<std::string> validation_inputs, validation_targets;
-  double validation_split = 0;                // fraction of the samples, at the end
-  std::vector<std::string> losses = {"mse"};  // [OUTPUT=]KIND[*WEIGHT]
-  Loss loss;                                  // settings that all losses share
-  std::vector<std::string> metrics;           // [OUTPUT=]KIND
-  std::vector<std::string> freeze, thaw, l1, l2, lr_for, weight_decay_for;  // PATTERN[=NUMBER]
+  double validation_split = 0;                                // fraction of the samples, at the end
+  std::vector<std::string> losses = {"mse"};                  // [OUTPUT=]KIND[*WEIGHT]
+  Loss loss;                                                  // settings that all losses share
+  std::vector<std::string> metrics;                           // [OUTPUT=]KIND
+  std::vector<std::string> l1, l2, lr_for, weight_decay_for;  // PATTERN[=NUMBER]
   TrainOptions options;
   FitOptions fit;
   int64_t save_every = 0;  // epochs; 0: at the end only

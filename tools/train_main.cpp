@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hg-train: trains a model on .npy files.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -215,10 +216,22 @@ void add_goal(CommandLine& line, TrainJob& job, Words& words) {
            "[OUTPUT=]KIND on the validation data; KIND is accuracy or mean_error");
   line.add("--l1", job.l1, "PATTERN=NUMBER: add NUMBER * sum |w| to the loss");
   line.add("--l2", job.l2, "PATTERN=NUMBER: add NUMBER * sum w^2 to the loss");
-  line.add("--thaw", job.thaw,
-           "PATTERN: train these parameters although the model marks them "
-           "requires_grad=False");
-  line.add("--freeze", job.freeze, "PATTERN: do not change these parameters and their layers");
+  const auto add_rule = [&](const std::string& name, bool frozen, const std::string& about) {
+    line.add(
+            name,
+            [&job, frozen](const std::string& pattern) {
+              job.options.rules.push_back({.pattern = pattern, .frozen = frozen});
+              return Outcome();
+            },
+            about)
+        .is_taken_in_order();
+  };
+  add_rule("--thaw", false,
+           "PATTERN: train these parameters although the model marks them requires_grad=False, or "
+           "--freeze before it matches them");
+  add_rule("--freeze", true,
+           "PATTERN: do not change these parameters and their layers, unless --thaw after it "
+           "matches them");
   const auto lora = line.add(
       "--lora", job.lora,
       "PATTERN: train a low-rank adapter of these layers, such as 'layers.*.q_proj', and write "
@@ -318,7 +331,8 @@ Outcome complete(TrainJob& job, const Words& words) {
   if (job.out.empty()) return usage("no --out is given");
   if (!job.lora.empty() && !job.adapters.empty())
     return usage("--lora makes a new adapter and --adapter trains an old one; give one of them");
-  if (!job.thaw.empty() && !(job.lora.empty() && job.adapters.empty()))
+  const auto thaws = [](const ParameterRule& rule) { return rule.frozen == false; };
+  if (std::ranges::any_of(job.options.rules, thaws) && !(job.lora.empty() && job.adapters.empty()))
     return usage("--thaw trains weights of the model, which the file of an adapter does not have");
   const Result<Device> device = parse_device(words.device);
   if (!device.ok()) return usage(device.status().message());

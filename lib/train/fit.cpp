@@ -156,11 +156,20 @@ class Fit {
     }
     batches_ = (samples_ + batch_ - 1) / batch_;
     const double done = c_.epochs;
-    if (!options_.finish) {
+    const auto batches = static_cast<double>(batches_);
+    if (options_.finish) {
+      HG_CHECK(
+          c_.batch_in_epoch == 0 || c_.batches_per_epoch == 0 || c_.batches_per_epoch == batches,
+          "the interrupted epoch has ", c_.batches_per_epoch, " batches, but these data have ",
+          batches_, "; finish with the same data and the same batch, or without `finish`");
+    } else {
+      c_.batch_in_epoch = c_.loss_sum = c_.samples = 0;
+      if (c_.gathered != 0) HG_TRY(b_.drop_gradients());
       c_.first_epoch = done;
       c_.first_update = static_cast<double>(b_.updates);
       c_.epochs_since_best = 0;
     }
+    c_.batches_per_epoch = batches;
     last_epoch_ = c_.first_epoch + static_cast<double>(options_.epochs);
     const int64_t each = b_.options.accumulate;
     const int64_t updates = (batches_ + each - 1) / each;

@@ -80,11 +80,12 @@ class StepBuilder {
     for (const double beta : {how.beta1, how.beta2})
       HG_CHECK(beta >= 0 && beta < 1, "a beta of the optimizer is ", beta,
                ", but must be at least 0 and below 1");
-    for (const ParameterRule& rule : o.rules)
-      HG_CHECK(rule.lr.value_or(0) >= 0 && rule.weight_decay.value_or(0) >= 0, "the rule for '",
-               rule.pattern, "' has a learning rate of ", rule.lr.value_or(0),
-               " and a weight decay of ", rule.weight_decay.value_or(0),
-               "; neither may be negative");
+    for (const ParameterRule& rule : o.rules) {
+      const double lr = rule.lr.value_or(0), decay = rule.weight_decay.value_or(0);
+      HG_CHECK(lr >= 0 && decay >= 0 && std::isfinite(lr) && std::isfinite(decay), "the rule for '",
+               rule.pattern, "' has a learning rate of ", lr, " and a weight decay of ", decay,
+               "; both must be finite and 0 or more");
+    }
     HG_CHECK(o.clip_norm >= 0 && o.clip_value >= 0, "clipping to ", o.clip_norm, " and ",
              o.clip_value, " is not possible: neither may be negative");
     const Schedule& s = o.schedule;

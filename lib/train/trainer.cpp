@@ -195,6 +195,10 @@ Status Trainer::Body::set_rates() {
     double rate = learning_rate(s, step.rates[i] * lr_factor, static_cast<int64_t>(tick));
     if (s.kind == Schedule::Kind::plateau && counters.plateau_drops > 0)
       rate = std::max(rate * std::pow(s.gamma, counters.plateau_drops), s.min_lr);
+    const double most =
+        step.dtype == f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+    HG_CHECK(std::abs(rate) <= most, "the learning rate of this step would be ", rate,
+             ", which is not a finite ", step.dtype, ": see the rate and the schedule's numbers");
     rates[i] = rate;
     set_number(shown_rates.tensor, static_cast<int64_t>(i), rate);
   }
@@ -223,17 +227,22 @@ Result<double> Trainer::Body::run_batch(std::span<const ConstTensor> inputs,
   updates = *count.as<int64_t>();
   if (!std::isfinite(loss)) [[unlikely]] {
     Status status = diagnose(inputs, targets, loss);
-    for (const auto& [name, tensor] : training_states) {
-      if (!name.starts_with("train/sum/")) continue;
-      HG_TRY_ASSIGN(const TensorData zeros, TensorData::allocate(tensor.dtype, tensor.shape));
-      HG_TRY(session->set_value(name, zeros.tensor));
-    }
-    counters.gathered = 0;
+    HG_TRY(drop_gradients());
     return status;
   }
   counters.batches += 1;
   counters.gathered = go ? 0 : counters.gathered + 1;
   return loss;
+}
+
+Status Trainer::Body::drop_gradients() {
+  for (const auto& [name, tensor] : training_states) {
+    if (!name.starts_with("train/sum/")) continue;
+    HG_TRY_ASSIGN(const TensorData zeros, TensorData::allocate(tensor.dtype, tensor.shape));
+    HG_TRY(session->set_value(name, zeros.tensor));
+  }
+  counters.gathered = 0;
+  return {};
 }
 
 // ReduceLROnPlateau with a relative threshold.

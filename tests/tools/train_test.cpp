@@ -279,6 +279,11 @@ TEST_F(Train, OptionsReachTheTrainer) {
   EXPECT_NE(losses_with("--freeze fc.weight --lr-for 'fc.*=0.2'").second, first)
       << "the bias moves";
   EXPECT_EQ(weights("t.hgm"), before);
+  // The last option that matches decides.
+  losses_with("--thaw '*.weight' --freeze 'fc.*' --thaw fc.bias");
+  EXPECT_EQ(weights("t.hgm"), before);
+  losses_with("--freeze '*' --thaw '*.weight'");
+  EXPECT_NE(weights("t.hgm"), before);
 }
 
 TEST_F(Train, ValidatesAndKeepsTheBest) {
@@ -340,6 +345,11 @@ TEST_F(Train, ALossThatIsNotFiniteStops) {
       << err_;
   EXPECT_EQ(log()["steps"].size(), 1u);
   EXPECT_TRUE(fs::exists(folder_ / "t.hgm"));
+  EXPECT_EQ(run("m.hgm --input x.npy --target y.npy --batch 5 --schedule exponential --gamma 1e300 "
+                "--out t.hgm --json log.json"),
+            4);
+  EXPECT_NE(err_.find("the learning rate of this step would be 1e+297"), std::string::npos) << err_;
+  EXPECT_EQ(log()["steps"].size(), 1u);
 }
 
 // The numbers of nodes and edges of a graph differ: every step uses all of both.
@@ -442,6 +452,7 @@ TEST_F(Train, RefusesWithOneSentence) {
   refused(kFiles + std::string("--epochs 0") + out, 1, "0 is not a whole number from 1");
   refused(kFiles + std::string("--epochs 99999999999999999999") + out, 1, "is not a whole number");
   refused(kFiles + std::string("--memory-limit 1e30G") + out, 1, "1e30G is not a size");
+  refused(kFiles + std::string("--lr-for 'fc.*=1e999'") + out, 1, "1e999");
   refused(kFiles + std::string("--warmup -3") + out, 4, "the schedule's warmup is -3");
   // This fails before any computation, which might take hours.
   refused(kFiles + std::string("--validation-input x.npy --validation-target x.npy") + out, 4,

@@ -219,6 +219,28 @@ TEST(Trainer, ResumesBitByBit) {
   ASSERT_TRUE(second.fit(data.set, rest).ok());
   EXPECT_EQ(bytes_of(straight), bytes_of(second));
 
+  // Other data cannot finish the epoch that was interrupted.
+  Trainer third = make(saved, options);
+  const Data fewer(60);
+  const Status finished = third.fit(fewer.set, rest);
+  EXPECT_NE(finished.message().find("has 7 batches, but these data have 4"), std::string::npos)
+      << finished.message();
+  // Without `finish`, they are trained from their first batch, without gradients that wait.
+  int64_t batches = 0;
+  double loss = 0;
+  ASSERT_TRUE(third
+                  .fit(fewer.set, {.epochs = 1,
+                                   .batch = 16,
+                                   .on_progress =
+                                       [&](const Progress& p) {
+                                         if (p.is_epoch) loss = p.loss;
+                                         batches += !p.is_epoch;
+                                         return true;
+                                       }})
+                  .ok());
+  EXPECT_EQ(batches, 4);
+  EXPECT_TRUE(std::isfinite(loss));
+
   // Training two epochs twice equals training four epochs.
   Trainer half = make(small_network(), options);
   FitOptions two = whole;

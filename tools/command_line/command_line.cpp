@@ -96,6 +96,11 @@ CommandLine::Option& CommandLine::Option::is_list(int count) {
   return *this;
 }
 
+CommandLine::Option& CommandLine::Option::is_taken_in_order() {
+  of(option_)->trigger_on_parse();
+  return *this;
+}
+
 CommandLine::Option& CommandLine::Option::excludes(Option other) {
   of(option_)->excludes(of(other.option_));
   return *this;

@@ -26,6 +26,8 @@ class CommandLine {
     Option& is_between(double low, double high);
     Option& is_one_of(std::vector<std::string> words);
     Option& is_list(int count = 0);  // comma-separated values; 0: one or more
+    // `take` is called for each time the option is given, in the order of the command line.
+    Option& is_taken_in_order();
     Option& excludes(Option other);
     Option& needs(Option other);
     bool is_given() const;

@@ -280,8 +280,9 @@ struct FitOptions {
   // the nodes and edges of a graph.
   int64_t batch = 32;
   bool shuffle = true;  // order depends on SessionOptions::seed and the epoch
-  // If true, `epochs` counts from the start of the resumed training, to complete an interrupted
-  // call. Otherwise the epochs are additional.
+  // If true, completes an interrupted call: `epochs` counts from its start, and the interrupted
+  // epoch continues with its next batch. The data must have as many batches as before. Otherwise
+  // the epochs are additional, and the rest of the interrupted epoch is skipped.
   bool finish = false;
   const Dataset* validation = nullptr;
   // Stops after this many consecutive epochs without a new best loss. 0: never.
