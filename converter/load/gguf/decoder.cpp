@@ -48,7 +48,7 @@ Value mixture_of_experts(Weights& weights, const std::string& at, const Value& x
   if (back.size() != 2) return {};
   y = reshape(index_select(y, back[1], 0), {n, k, width}) * reshape(share, {n, k, 1});
   y = sum(y, {1});
-  if (weights.has(at + "ffn_up_shexp.weight")) {  // an expert that all rows use
+  if (settings.shared_expert) {
     const int64_t shared = weights.size(at + "ffn_up_shexp.weight", 0);
     const auto product = [&](const char* name, const Value& in, int64_t from, int64_t to) {
       return linear(in, weights.take(at + name, {to, from}));
@@ -56,7 +56,7 @@ Value mixture_of_experts(Weights& weights, const std::string& at, const Value& x
     Value z = silu(product("ffn_gate_shexp.weight", rows, width, shared)) *
               product("ffn_up_shexp.weight", rows, width, shared);
     z = product("ffn_down_shexp.weight", z, shared, width);
-    if (weights.has(at + "ffn_gate_inp_shexp.weight")) {
+    if (settings.architecture->shared_expert) {
       const Value gate = weights.take(at + "ffn_gate_inp_shexp.weight", {width});
       z = z * sigmoid(linear(rows, reshape(gate, {1, width})));
     }
@@ -86,7 +86,7 @@ class Builder {
     const Value table = weights_.take("token_embd.weight", {vocabulary, s_.width});
     Value x = embedding(table, ids);
     if (a_.scaled_embedding) x = x * std::sqrt(static_cast<double>(s_.width));
-    if (weights_.has("position_embd.weight")) {
+    if (a_.positions) {
       const int64_t rows = weights_.size("position_embd.weight", 0);
       x = x + embedding(weights_.take("position_embd.weight", {rows, s_.width}), positions_);
     }
@@ -96,7 +96,9 @@ class Builder {
     const Value head = weights_.has("output.weight")
                            ? weights_.take("output.weight", {vocabulary, s_.width})
                            : table;
-    Value logits = linear(x, head, bias("output", vocabulary));
+    Value logits =
+        linear(x, head,
+               weights_.has("output.bias") ? weights_.take("output.bias", {vocabulary}) : Value());
     if (s_.logit_softcap > 0) logits = tanh(logits / s_.logit_softcap) * s_.logit_softcap;
     graph_.output("logits", logits);
     for (int64_t i = 0; i < s_.layers; ++i) {
@@ -151,24 +153,27 @@ class Builder {
   void make_angles() {
     if (a_.rope == Rope::none) return;
     std::vector<double> factors;
-    if (weights_.has("rope_freqs.weight"))
+    if (a_.rope_factors && weights_.has("rope_freqs.weight"))
       factors = weights_.numbers("rope_freqs.weight", s_.rotated / 2);
     angles_ = angles(s_.rope_base, s_.rope_scale, factors);
-    window_angles_ = a_.window_rope_base > 0 ? angles(a_.window_rope_base, 1, {}) : angles_;
+    const bool local = s_.window > 0 && a_.window_rope_base > 0;
+    window_angles_ = local ? angles(a_.window_rope_base, 1, {}) : angles_;
   }
 
   bool has_window(int64_t layer) const {
     return s_.window > 0 && (layer + 1) % a_.window_period != 0;
   }
 
-  Value bias(const std::string& name, int64_t size) {
+  // The bias of a projection; none if it may be missing.
+  Value bias(const std::string& name, int64_t size, int64_t head = 0, int64_t pairs = 0) {
     const std::string full = name + ".bias";
-    return weights_.has(full) ? weights_.take(full, {size}) : Value();
+    if (!a_.biases && !weights_.has(full)) return {};
+    return weights_.take(full, {size}, head, pairs);
   }
   Value norm(const std::string& name, const Value& x, int64_t size) {
     const Value weight = weights_.take(name + ".weight", {size});
     if (a_.norm == Norm::rms) return rms_norm(x, {size}, weight, s_.eps);
-    return layer_norm(x, {size}, weight, bias(name, size), s_.eps);
+    return layer_norm(x, {size}, weight, weights_.take(name + ".bias", {size}), s_.eps);
   }
   Value project(const std::string& name, const Value& x, int64_t out) {
     const int64_t in = x.dim(-1).is_constant() ? x.dim(-1).constant() : 0;
@@ -178,10 +183,8 @@ class Builder {
   Value project_rotated(const std::string& name, const Value& x, int64_t heads) {
     if (a_.rope != Rope::neighbors) return project(name, x, heads * s_.head_dim);
     const int64_t out = heads * s_.head_dim, pairs = s_.rotated / 2;
-    const std::string biases = name + ".bias";
-    return linear(
-        x, weights_.take(name + ".weight", {out, s_.width}, s_.head_dim, pairs),
-        weights_.has(biases) ? weights_.take(biases, {out}, s_.head_dim, pairs) : Value());
+    return linear(x, weights_.take(name + ".weight", {out, s_.width}, s_.head_dim, pairs),
+                  bias(name, out, s_.head_dim, pairs));
   }
 
   // [b, t, heads * dim] -> [b, heads, t, dim]
@@ -226,9 +229,7 @@ class Builder {
       k = norm(at + "attn_k_norm", k, s_.head_dim);
     }
     const bool window = has_window(i);
-    // The kind of the layer selects the angles, even if the file states no window.
-    const bool local = a_.window_rope_base > 0 && (i + 1) % a_.window_period != 0;
-    const Angles& angles = local ? window_angles_ : angles_;
+    const Angles& angles = window ? window_angles_ : angles_;
     q = rotated(q, angles);
     k = rotated(k, angles);
     Value& keys = keys_[static_cast<size_t>(i)];
@@ -268,12 +269,12 @@ class Builder {
     const std::string up = at + "ffn_up", gate = at + "ffn_gate";
     const int64_t rows = weights_.size(up + ".weight", 0);
     Value y = project(up, x, rows);
-    if (a_.gate_in_up) {
+    if (a_.gate == Gate::in_up) {
       if (rows % 2 != 0)
         throw Failure{Exit::unsupported, str_cat(file_.label(), ": '", up, ".weight' has ", rows,
                                                  " rows, an odd number")};
       y = activated(slice(y, -1, 0, rows / 2)) * slice(y, -1, rows / 2, rows);
-    } else if (weights_.has(gate + ".weight")) {
+    } else if (a_.gate == Gate::own) {
       y = activated(project(gate, x, rows)) * y;
     } else {
       y = activated(y);

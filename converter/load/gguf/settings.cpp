@@ -15,7 +15,6 @@ constexpr std::string_view kIgnored[] = {
     "vocab_size",
     "feed_forward_length",
     "expert_feed_forward_length",
-    "expert_shared_feed_forward_length",
     "expert_shared_count",
     "tensor_data_layout",
     "rope.scaling.original_context_length",
@@ -34,16 +33,30 @@ class Reader {
 
   // Returns a positive number; required unless a default is given.
   int64_t size(std::string_view key, int64_t otherwise = 0) {
-    constexpr int64_t kMost = int64_t{1} << 24;
     const auto given = integer(key);
-    if (!given && otherwise == 0)
-      throw Failure{Exit::unreadable,
-                    str_cat(file_.label(), ": the file does not state '", prefix_, key, "'")};
-    if (given && (*given < 1 || *given > kMost)) refuse(key, str_cat(*given));
-    return given.value_or(otherwise);
+    if (!given && otherwise == 0) miss(key);
+    return given ? in_range(key, *given) : otherwise;
   }
-  double positive(std::string_view key, double otherwise) {
-    const double value = real(key).value_or(otherwise);
+  // As size(). A list with one number per layer is accepted if the numbers are equal.
+  int64_t size_of_layers(std::string_view key, int64_t layers, int64_t otherwise = 0) {
+    const auto entry = file_.metadata().find(known(key));
+    const auto* list = entry == file_.metadata().end()
+                           ? nullptr
+                           : std::get_if<std::vector<int64_t>>(&entry->second);
+    if (list == nullptr) return size(key, otherwise);
+    if (static_cast<int64_t>(list->size()) != layers)
+      refuse(key,
+             str_cat("a list of ", uint64_t{list->size()}, " numbers for ", layers, " layers"));
+    for (const int64_t value : *list)
+      if (value != list->front())
+        refuse(key, str_cat("a list with ", list->front(), " and ", value));
+    return in_range(key, list->front());
+  }
+  // Returns a positive number; required unless a default is given.
+  double positive(std::string_view key, double otherwise = 0) {
+    const auto given = real(key);
+    if (!given && otherwise == 0) miss(key);
+    const double value = given.value_or(otherwise);
     if (!std::isfinite(value) || value <= 0) refuse(key, str_cat(value));
     return value;
   }
@@ -64,6 +77,15 @@ class Reader {
   }
 
  private:
+  int64_t in_range(std::string_view key, int64_t value) const {
+    constexpr int64_t kMost = int64_t{1} << 24;
+    if (value < 1 || value > kMost) refuse(key, str_cat(value));
+    return value;
+  }
+  [[noreturn]] void miss(std::string_view key) const {
+    throw Failure{Exit::unreadable,
+                  str_cat(file_.label(), ": the file does not state '", prefix_, key, "'")};
+  }
   std::string known(std::string_view key) {
     known_.emplace_back(key);
     return prefix_ + std::string(key);
@@ -110,18 +132,17 @@ void read_rope(Reader& reader, Settings& s) {
 
 void read_attention(Reader& reader, Settings& s) {
   const Architecture& a = *s.architecture;
-  s.heads = reader.size("attention.head_count");
-  s.kv_heads = reader.size("attention.head_count_kv", s.heads);
+  s.heads = reader.size_of_layers("attention.head_count", s.layers);
+  s.kv_heads = reader.size_of_layers("attention.head_count_kv", s.layers, s.heads);
   if (s.heads % s.kv_heads != 0)
     reader.refuse("attention.head_count_kv",
                   str_cat(s.kv_heads, " of ", s.heads, " heads, which it does not divide"));
   s.head_dim = reader.size("attention.key_length", std::max<int64_t>(s.width / s.heads, 1));
   s.value_dim = reader.size("attention.value_length", s.head_dim);
-  s.eps = reader.positive(
-      a.norm == Norm::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
-      1e-5);
+  s.eps = reader.positive(a.norm == Norm::rms ? "attention.layer_norm_rms_epsilon"
+                                              : "attention.layer_norm_epsilon");
   if (!reader.flag("attention.causal").value_or(true)) reader.refuse("attention.causal", "false");
-  s.window = reader.integer("attention.sliding_window").value_or(0);
+  s.window = reader.integer("attention.sliding_window").value_or(a.window);
   if (s.window < 0 || (s.window > 0 && a.window_period == 0))
     reader.refuse("attention.sliding_window", str_cat(s.window));
   if (a.softcaps) {
@@ -153,6 +174,8 @@ Settings read_settings(const File& file) {
   if (const double scale = reader.real("expert_weights_scale").value_or(1);
       scale != 1 && scale != 0)
     reader.refuse("expert_weights_scale", str_cat(scale));
+  s.shared_expert = s.architecture->shared_expert ||
+                    reader.integer("expert_shared_feed_forward_length").value_or(0) > 0;
   reader.refuse_unknown();
   return s;
 }

@@ -17,9 +17,12 @@ enum class Norm { rms, layer };
 enum class Rope { none, neighbors, halves };
 enum class QkNorm { none, per_head, whole };
 enum class Activation { silu, gelu, gelu_tanh };
+// The tensor that has the gate of the MLP: none, ffn_gate, or the first half of ffn_up.
+enum class Gate { none, own, in_up };
 
-// The differences between the decoder architectures of GGUF files, one row each. Properties that
-// the tensors of a file show (biases, gates, tied outputs, experts) need no field.
+// The differences between the decoder architectures of GGUF files, one row each. A tensor that only
+// some files of an architecture have (biases, an untied output, experts) needs no field. A tensor
+// that every file of an architecture must have does, so that its absence is an error.
 struct Architecture {
   std::string_view name;
   Norm norm = Norm::rms;
@@ -29,12 +32,17 @@ struct Architecture {
   bool parallel = false;    // x + attention(norm(x)) + mlp(norm(x))
   QkNorm qk_norm = QkNorm::none;
   Activation activation = Activation::silu;
-  bool gate_in_up = false;        // ffn_up contains the rows of the gate, then its own
+  Gate gate = Gate::own;
+  bool biases = false;            // every projection has a bias
+  bool positions = false;         // position_embd is added to the embedding
+  bool rope_factors = false;      // rope_freqs divides the frequencies, if the file has it
+  bool shared_expert = false;     // layers with experts have one that all rows use, and its gate
   bool scaled_embedding = false;  // by the square root of the width
   bool softcaps = false;
   // Which layers use the window that the file states. 0: none; kAllLayers: all; n: all except every
   // n-th.
   int window_period = 0;
+  int64_t window = 0;           // if the file does not state one; 0: none
   double window_rope_base = 0;  // of layers with a window; 0: as in the other layers
   // Number of layers of the model variant whose scores are divided by sqrt(width / heads).
   int layers_with_width_scale = 0;
@@ -44,9 +52,9 @@ struct Architecture {
 inline constexpr int kAllLayers = 1 << 20;
 
 inline constexpr Architecture kArchitectures[] = {
-    {.name = "llama", .rope = Rope::neighbors, .experts_normalized = true},
+    {.name = "llama", .rope = Rope::neighbors, .rope_factors = true, .experts_normalized = true},
     {.name = "qwen2"},
-    {.name = "qwen2moe"},
+    {.name = "qwen2moe", .shared_expert = true},
     {.name = "qwen3", .qk_norm = QkNorm::per_head},
     {.name = "qwen3moe", .qk_norm = QkNorm::per_head, .experts_normalized = true},
     {.name = "gemma2",
@@ -55,6 +63,7 @@ inline constexpr Architecture kArchitectures[] = {
      .scaled_embedding = true,
      .softcaps = true,
      .window_period = 2,
+     .window = 4096,
      .layers_with_width_scale = 46},
     {.name = "gemma3",
      .norm_after = true,
@@ -64,14 +73,26 @@ inline constexpr Architecture kArchitectures[] = {
      .window_period = 6,
      .window_rope_base = 10000,
      .layers_with_width_scale = 62},
-    {.name = "phi3", .gate_in_up = true, .window_period = kAllLayers},
+    {.name = "phi3", .gate = Gate::in_up, .window_period = kAllLayers},
     {.name = "olmo2", .norm_before = false, .norm_after = true, .qk_norm = QkNorm::whole},
-    {.name = "gpt2", .norm = Norm::layer, .rope = Rope::none, .activation = Activation::gelu_tanh},
+    {.name = "gpt2",
+     .norm = Norm::layer,
+     .rope = Rope::none,
+     .activation = Activation::gelu_tanh,
+     .gate = Gate::none,
+     .biases = true,
+     .positions = true},
     {.name = "starcoder2",
      .norm = Norm::layer,
      .activation = Activation::gelu_tanh,
+     .gate = Gate::none,
+     .biases = true,
      .window_period = kAllLayers},
-    {.name = "falcon", .norm = Norm::layer, .parallel = true, .activation = Activation::gelu},
+    {.name = "falcon",
+     .norm = Norm::layer,
+     .parallel = true,
+     .activation = Activation::gelu,
+     .gate = Gate::none},
 };
 
 struct Settings {
@@ -81,9 +102,10 @@ struct Settings {
   int64_t window = 0;   // keys that a query sees in layers with a window; 0: all
   int64_t rotated = 0;  // rotated dims per head
   double rope_base = 10000, rope_scale = 1;  // positions are divided by the scale
-  double eps = 1e-5;
+  double eps = 0;
   double score_scale = 0, score_softcap = 0, logit_softcap = 0;  // 0: no softcap
   int64_t experts = 0, experts_used = 0;
+  bool shared_expert = false;
 };
 
 // Throws Failure.

@@ -136,10 +136,36 @@ def windowed(bin, work, architecture):
     return ""
 
 
+def window_by_default(bin, work, architecture, window):
+    """Returns '' if a file that states no window has the logits of one that states `window`."""
+    rng = np.random.default_rng(3)
+    decoder = Decoder(rng, architecture)
+    decoder.window, past = 0, window + 8
+    feeds = {"input_ids": [[1]], "attention_mask": np.ones((1, past + 1), np.int64), "position_ids": [[past]]}
+    for i in range(decoder.layers):
+        for part in ("key", "value"):
+            feeds[f"past_key_values.{i}.{part}"] = rng.standard_normal((1, decoder.kv_heads, past, decoder.dim)).astype(np.float32)
+    logits = []
+    for size in (0, window, window - 1):
+        stated = {f"{architecture}.attention.sliding_window": size} if size else {}
+        done = convert(bin, work, container.container(decoder.metadata() | stated, decoder.tensors), "--no-check")
+        if done.returncode:
+            return f"exit code {done.returncode}: {done.stderr.strip()}"
+        logits.append(outputs(bin, work, feeds)["logits"])
+    return "" if (logits[0] == logits[1]).all() and (logits[0] != logits[2]).any() else "other logits than with the window stated"
+
+
 def small(architecture="llama"):
     """Returns the metadata and tensors of a decoder that is always the same."""
     decoder = Decoder(np.random.default_rng(7), architecture)
     return decoder.metadata(), decoder.tensors
+
+
+def leave(items, end):
+    """Returns the items whose keys do not have this end."""
+    kept = {key: item for key, item in items.items() if not key.endswith(end)}
+    assert kept.keys() != items.keys(), end
+    return kept
 
 
 def rejected():
@@ -163,6 +189,16 @@ def rejected():
     yield "unknown type", container.container(metadata, tensors | {name: (99, shape, content)}), 3, "type 99 (unknown)", []
     yield "missing tensor", container.container(metadata, without), 3, f"the file has no tensor '{name}'", []
     yield "extra tensor", container.container(metadata, tensors | {"blk.0.new.weight": flat}), 3, "has no tensor 'blk.0.new.weight'", []
+    yield "epsilon", container.container(leave(metadata, "epsilon"), tensors), 2, "does not state 'llama.attention.layer_norm_rms_epsilon'", []
+    kv_heads = "llama.attention.head_count_kv"
+    yield "heads of layers", container.container(metadata | {"llama.block_count": 2, kv_heads: [1, 2]}, tensors), 3, f"'{kv_heads}' is a list with 1 and 2", []
+    yield "heads of more layers", container.container(metadata | {kv_heads: [1] * 9}, tensors), 3, f"'{kv_heads}' is a list of 9 numbers", []
+    for architecture, part, new in (("gpt2", "position_embd.weight", ""), ("llama", "", "position_embd.weight"), ("qwen2", "", "rope_freqs.weight"),
+                                    ("qwen2", "ffn_gate.weight", ""), ("qwen2moe", "up_shexp.weight", ""), ("qwen2moe", "gate_inp_shexp.weight", ""),
+                                    ("gpt2", "attn_qkv.bias", ""), ("starcoder2", "ffn_up.bias", ""), ("falcon", "output_norm.bias", "")):  # fmt: skip
+        other, parts = small(architecture)
+        parts = leave(parts, part) if part else parts | {new: parts["output_norm.weight"]}
+        yield f"{architecture} {part}{new}", container.container(other, parts), 3, f"has no tensor '{'' if part else new}", []
     yield "shape", container.container(metadata, tensors | {name: (0, shape[::-1] + (1,), flat[2])}), 3, f"the tensor '{name}' is", []
     yield "alignment", container.container(metadata | {"general.alignment": 31}, tensors), 2, "not a power of 2", []
     yield "an input", plain, 1, "--input does not apply to GGUF files", ["--input", "x:f32[1]"]
@@ -196,6 +232,7 @@ def main():
 
     for name in [name for name in names if "window" in KINDS[name]]:
         report(f"the window of {name}", windowed(job.bin, job.work, name))
+    report("the default window of gemma2", window_by_default(job.bin, job.work, "gemma2", 4096))
 
     for what, data, code, phrase, options in rejected():
         done = convert(job.bin, job.work, data, *options)

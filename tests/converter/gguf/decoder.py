@@ -27,7 +27,7 @@ def softmax(x):
     return e / e.sum(-1, keepdims=True)
 
 
-# Properties of the architectures; every `window`-th layer has no window.
+# Properties of the architectures; every `window`-th layer has no window. With `biases`, every projection has a bias.
 KINDS = {
     "llama": dict(act=silu, gated=True, neighbors=True, bias=True, moe=True, normalized=True),
     "qwen2": dict(act=silu, gated=True, bias=True),
@@ -38,8 +38,8 @@ KINDS = {
     "gemma3": dict(act=gelu_tanh, gated=True, after=True, scaled=True, qk="head", window=6, window_base=10000.0),
     "phi3": dict(act=silu, fused=True, gate_in_up=True, window=1 << 20),
     "olmo2": dict(act=silu, gated=True, before=False, after=True, qk="whole"),
-    "gpt2": dict(act=gelu_tanh, layer_norm=True, fused=True, bias=True, positions=True),
-    "starcoder2": dict(act=gelu_tanh, layer_norm=True, bias=True, window=1 << 20),
+    "gpt2": dict(act=gelu_tanh, layer_norm=True, fused=True, biases=True, positions=True),
+    "starcoder2": dict(act=gelu_tanh, layer_norm=True, biases=True, window=1 << 20),
     "falcon": dict(act=gelu, layer_norm=True, fused=True, parallel=True),
 }
 
@@ -62,7 +62,7 @@ class Decoder:
         self.window = int(rng.integers(1, 9)) if "window" in self.kind and rng.random() < 0.8 else 0
         self.experts = int(rng.integers(2, 6)) if self.kind.get("moe") and (self.kind.get("always_moe") or rng.random() < 0.4) else 0
         self.used = int(rng.integers(1, self.experts + 1)) if self.experts else 0
-        self.bias = self.kind.get("bias", False) and rng.random() < 0.6
+        self.bias = self.kind.get("biases", False) or self.kind.get("bias", False) and rng.random() < 0.6
         self.make()
 
     def metadata(self):
@@ -74,6 +74,8 @@ class Decoder:
             values |= {"rope.dimension_count": self.rotated, "rope.freq_base": self.base}
             if self.factor != 1:
                 values |= {"rope.scaling.type": "linear", "rope.scaling.factor": self.factor}
+        if self.layers == 2:  # one number per layer
+            values["attention.head_count_kv"] = [self.kv_heads] * self.layers
         if self.window:
             values["attention.sliding_window"] = self.window
         if self.kind.get("caps"):
@@ -178,7 +180,7 @@ class Decoder:
         if self.kind.get("qk") == "head":
             q, k = self.norm(at + "attn_q_norm", q), self.norm(at + "attn_k_norm", k)
         has_window = "window" in self.kind and (i + 1) % self.kind["window"] != 0
-        local = has_window and "window_base" in self.kind
+        local = has_window and self.window and "window_base" in self.kind
         q, k = self.rotate(q, positions, local), self.rotate(k, positions, local)
         k, v = (np.repeat(y, self.heads // self.kv_heads, 1) for y in (k, v))
         scores = q @ k.transpose(0, 1, 3, 2) / math.sqrt(self.dim)
