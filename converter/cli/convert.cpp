@@ -24,7 +24,6 @@
 #include "converter/interpret/interpret.h"
 #include "converter/load/gguf/decoder.h"
 #include "converter/load/gguf/tokenizer.h"
-#include "converter/load/sha256.h"
 #include "hg/shared_states.h"
 #include "hg/version.h"
 
@@ -376,8 +375,10 @@ class Conversion {
   // A GGUF file contains no program: its architecture and settings determine the graph.
   void steps_of_gguf(const SourceFile& source) {
     refuse_options_of_programs(job(), source.label);
-    hash_ = std::async(std::launch::async, sha256_of_file, source.path);
     const gguf::File file = gguf::File::open(source.path, source.label);
+    std::vector<SourceFile> parts;
+    for (const std::string& path : file.paths()) parts.push_back({path, path, Format::gguf});
+    hash_ = std::async(std::launch::async, sha256_of_files, parts);
     stage("import");
     gguf::Decoder decoder = gguf::build_decoder(file);
     gguf::TextFiles texts = gguf::text_files(file, decoder.vocabulary);

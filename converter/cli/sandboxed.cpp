@@ -17,6 +17,7 @@
 #include "converter/check/wrong_node.h"
 #include "converter/cli/report.h"
 #include "converter/cli/standard_input.h"
+#include "converter/load/gguf/file.h"
 #include "converter/sandbox/printable.h"
 #include "tools/command_line/words.h"
 
@@ -132,7 +133,7 @@ class NamelessFile {
 };
 
 // Returns the models and the files that constants name. For ONNX models, whose weights may be in
-// files next to them, also returns the folders.
+// files next to them, also returns the folders. Of a split GGUF model, returns all files.
 std::vector<std::string> files_of(const Job& job) {
   std::vector<fs::path> models;
   for (const EntryFile& each : job.entry_files) models.emplace_back(each.path);
@@ -140,6 +141,9 @@ std::vector<std::string> files_of(const Job& job) {
   std::vector<std::string> files;
   for (const fs::path& model : models) {
     files.push_back(model.string());
+    std::error_code error;
+    for (const std::string& part : gguf::part_paths(model.string()))
+      if (part != files.back() && fs::exists(part, error)) files.push_back(part);
     if (model.extension() == ".onnx")
       files.push_back(model.has_parent_path() ? model.parent_path().string() : ".");
   }

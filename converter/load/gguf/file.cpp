@@ -3,6 +3,7 @@
 // numbers are little-endian.
 #include "converter/load/gguf/file.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "converter/core/failure.h"
@@ -198,17 +199,26 @@ class Parser {
       fail(str_cat("general.alignment is ", alignment, ", not a power of 2 up to 2^20"));
     const auto step = static_cast<uint64_t>(alignment);
     const uint64_t start = (at_ + step - 1) / step * step;
+    // Tensors follow each other in the order of their infos, each at the next multiple of the
+    // alignment. The end of a tensor of an unknown type is unknown.
+    std::optional<uint64_t> next = 0;
     for (const Place& place : places) {
       const uint64_t bytes = bytes_of(*place.info, place.name);
       if (place.offset % step != 0)
         fail(str_cat("the tensor '", shown(place.name), "' is at offset ", place.offset,
                      ", which is not a multiple of ", alignment));
+      if (next && place.offset != *next)
+        fail(str_cat("the tensor '", shown(place.name), "' is at offset ", place.offset,
+                     ", but the tensor before it ends at ", *next));
       const uint64_t all = bytes_.size();
       if (bytes > 0 &&
           (start > all || place.offset > all - start || bytes > all - start - place.offset))
         fail(str_cat("the tensor '", shown(place.name), "' has ", bytes, " bytes at offset ",
                      start + place.offset, ", but the file has ", all));
       if (bytes > 0) place.info->data = bytes_.subspan(start + place.offset, bytes);
+      next.reset();
+      if (block_format(place.info->type) != nullptr)
+        next = place.offset + (bytes + step - 1) / step * step;
     }
   }
 
@@ -233,21 +243,92 @@ class Parser {
   size_t at_ = 0;
 };
 
-File File::open(const std::string& path, const std::string& label) {
+namespace {
+
+// The end of the name of a part: "-00001-of-00003.gguf".
+std::string part_end(int64_t number, int64_t count) {
+  const auto digits = [](int64_t value) {
+    std::string text = std::to_string(value);
+    return text.insert(0, text.size() < 5 ? 5 - text.size() : 0, '0');
+  };
+  return str_cat("-", digits(number), "-of-", digits(count), ".gguf");
+}
+
+}  // namespace
+
+std::vector<std::string> part_paths(const std::string& path) {
+  constexpr std::string_view kPattern = "-00001-of-00000.gguf";
+  std::vector<std::string> paths = {path};
+  if (path.size() <= kPattern.size()) return paths;
+  const std::string start = path.substr(0, path.size() - kPattern.size());
+  int64_t count = 0;
+  for (const char c : path.substr(path.size() - 10, 5)) {
+    if (c < '0' || c > '9') return paths;
+    count = count * 10 + (c - '0');
+  }
+  if (path != start + part_end(1, count)) return paths;
+  for (int64_t i = 2; i <= count; ++i) paths.push_back(start + part_end(i, count));
+  return paths;
+}
+
+File File::open_one(const std::string& path, const std::string& label) {
   File file;
   file.label_ = label;
+  file.paths_ = {path};
   ReadFile source;
   ReadFile::Kind kind{};
   uint64_t bytes = 0;
   int error = source.open(path);
   if (error == 0) error = source.look(kind, bytes);
-  if (error == 0) file.owner_ = source.map(static_cast<size_t>(bytes));
-  if (!file.owner_)
+  std::shared_ptr<void> data;
+  if (error == 0) data = source.map(static_cast<size_t>(bytes));
+  if (!data)
     throw Failure{Exit::unreadable, str_cat(label, ": cannot be read (",
                                             std::strerror(error != 0 ? error : errno), ")")};
-  Parser(file, {static_cast<const std::byte*>(file.owner_.get()), static_cast<size_t>(bytes)})
-      .run();
+  Parser(file, {static_cast<const std::byte*>(data.get()), static_cast<size_t>(bytes)}).run();
+  file.owners_.push_back(std::move(data));
   return file;
+}
+
+File File::open(const std::string& path, const std::string& label) {
+  File file = open_one(path, label);
+  const int64_t count = file.integer("split.count").value_or(1);
+  const int64_t number = file.integer("split.no").value_or(0);
+  if (count < 0 || count > 99999 || number < 0 || number >= std::max<int64_t>(count, 1))
+    throw Failure{Exit::unreadable, str_cat(label, ": the GGUF file is damaged: it is the part ",
+                                            number, " of ", count, ", counted from 0")};
+  if (count <= 1) return file;
+  if (number > 0)
+    throw Failure{Exit::unreadable, str_cat(label, ": the file is part ", number + 1, " of ", count,
+                                            " of a split model; convert part 1")};
+  file.add_parts(count);
+  return file;
+}
+
+void File::add_parts(int64_t count) {
+  const std::vector<std::string> paths = part_paths(paths_[0]);
+  if (static_cast<int64_t>(paths.size()) != count)
+    throw Failure{Exit::unreadable,
+                  str_cat(label_, ": the file is the first of ", count,
+                          " parts of a split model, so its name must end with '",
+                          part_end(1, count), "', and the other parts must be next to it")};
+  for (int64_t i = 1; i < count; ++i) {
+    File part = open_one(paths[static_cast<size_t>(i)], paths[static_cast<size_t>(i)]);
+    if (part.integer("split.no") != i || part.integer("split.count") != count)
+      throw Failure{Exit::unreadable,
+                    str_cat(part.label_, ": the file is not part ", i + 1, " of ", count)};
+    for (const auto& [name, info] : part.tensors_)
+      if (!tensors_.emplace(name, info).second)
+        throw Failure{Exit::unreadable, str_cat(part.label_, ": the tensor '", shown(name),
+                                                "' is also in an earlier part")};
+    paths_.push_back(part.paths_[0]);
+    owners_.push_back(std::move(part.owners_[0]));
+  }
+  const auto stated = integer("split.tensors.count");
+  const auto found = static_cast<int64_t>(tensors_.size());
+  if (stated.value_or(found) != found)
+    throw Failure{Exit::unreadable, str_cat(label_, ": the file states ", *stated,
+                                            " tensors, but its ", count, " parts have ", found)};
 }
 
 const Metadata* File::find(std::string_view key) const {

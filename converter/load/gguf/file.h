@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The container of a GGUF file, versions 2 and 3: metadata by key, and tensors by name. Every
-// count, length and offset is checked against the file size before first use. Texts and tensor data
-// stay in the mapped file.
+// The container of a GGUF file, versions 2 and 3: metadata by key, and tensors by name. A model
+// split into several files is read as one. Every count, length and offset is checked against the
+// file size before first use. Texts and tensor data stay in the mapped files.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +29,21 @@ struct TensorInfo {
   std::span<const std::byte> data;
 };
 
+// Returns the paths of all files of a split model, in order, if the name of `path` says that it is
+// the first, as NAME-00001-of-00003.gguf does. Otherwise returns only `path`.
+std::vector<std::string> part_paths(const std::string& path);
+
 class File {
  public:
-  // Throws Failure. `label` replaces the path in messages.
+  // Opens a file, or the first file of a split model with all others, which must be in the same
+  // folder. Throws Failure. `label` replaces the path in messages.
   static File open(const std::string& path, const std::string& label);
 
   const std::string& label() const { return label_; }
+  // Returns the paths of all files.
+  const std::vector<std::string>& paths() const { return paths_; }
   const std::map<std::string_view, Metadata>& metadata() const { return metadata_; }
   const std::map<std::string_view, TensorInfo>& tensors() const { return tensors_; }
-  // Keeps the bytes of texts and tensors alive.
-  const std::shared_ptr<void>& owner() const { return owner_; }
 
   // Returns a metadata value; nullopt if the key is missing. Throws Failure if the type differs;
   // real() also accepts an integer.
@@ -49,10 +54,13 @@ class File {
 
  private:
   friend class Parser;
+  static File open_one(const std::string& path, const std::string& label);
+  void add_parts(int64_t count);
   const Metadata* find(std::string_view key) const;
 
   std::string label_;
-  std::shared_ptr<void> owner_;
+  std::vector<std::string> paths_;
+  std::vector<std::shared_ptr<void>> owners_;  // keep the bytes of texts and tensors alive
   std::map<std::string_view, Metadata> metadata_;
   std::map<std::string_view, TensorInfo> tensors_;
 };

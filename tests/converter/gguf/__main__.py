@@ -155,6 +155,47 @@ def window_by_default(bin, work, architecture, window):
     return "" if (logits[0] == logits[1]).all() and (logits[0] != logits[2]).any() else "other logits than with the window stated"
 
 
+def parted(bin, work):
+    """Yields what is wrong with the conversion of split models: '' if they equal the whole one, or are rejected."""
+    metadata, tensors = small()
+    out, feeds = work / "model.hgm", {"input_ids": [[1, 2]], "attention_mask": [[1, 1]], "position_ids": [[0, 1]]}
+    decoder = Decoder(np.random.default_rng(7), "llama")
+    for i in range(decoder.layers):
+        for part in ("key", "value"):
+            feeds[f"past_key_values.{i}.{part}"] = np.zeros((1, decoder.kv_heads, 0, decoder.dim), np.float32)
+    convert(bin, work, container.container(metadata, tensors))
+    whole = outputs(bin, work, feeds)["logits"]
+    parts = container.split(metadata, tensors, 3)
+    paths = [work / f"part-{i + 1:05}-of-00003.gguf" for i in range(3)]
+
+    def attempt(options=(), first=paths[0], **changes):
+        for path, data in zip(paths, parts):
+            path.write_bytes(data)
+        for name, data in changes.items():
+            path = paths[int(name[-1])]
+            path.write_bytes(data) if data else path.unlink()
+        out.unlink(missing_ok=True)
+        return run(bin / "hg-convert", first, "-o", out, *options)
+
+    for options in (), ("--sandbox",):
+        done = attempt(options)
+        if options and done.returncode == 1:
+            continue  # the system has no sandbox
+        yield done.stderr.strip() if done.returncode else "" if (outputs(bin, work, feeds)["logits"] == whole).all() else "other logits"
+    shutil.copy(paths[0], work / "model.gguf")
+    last = container.container({"split.no": 2, "split.count": 3}, {"blk.0.attn_norm.weight": tensors["blk.0.attn_norm.weight"]})
+    more = container.container({"split.no": 2, "split.count": 3}, {"new.weight": tensors["blk.0.attn_norm.weight"]})
+    for phrase, done in (
+        ("its name must end with '-00001-of-00003.gguf'", attempt(first=work / "model.gguf")),
+        ("is part 2 of 3 of a split model; convert part 1", attempt(first=paths[1])),
+        ("part-00003-of-00003.gguf: cannot be read", attempt(file2=b"")),
+        ("part-00002-of-00003.gguf: the file is not part 2 of 3", attempt(file1=parts[2])),
+        ("'blk.0.attn_norm.weight' is also in an earlier part", attempt(file2=last)),
+        ("tensors, but its 3 parts have", attempt(file2=more)),
+    ):
+        yield "" if done.returncode == 2 and phrase in done.stderr and not out.exists() else f"exit code {done.returncode}, expected 2 and '{phrase}': {done.stderr.strip()}"
+
+
 def small(architecture="llama"):
     """Returns the metadata and tensors of a decoder that is always the same."""
     decoder = Decoder(np.random.default_rng(7), architecture)
@@ -201,6 +242,10 @@ def rejected():
         yield f"{architecture} {part}{new}", container.container(other, parts), 3, f"has no tensor '{'' if part else new}", []
     yield "shape", container.container(metadata, tensors | {name: (0, shape[::-1] + (1,), flat[2])}), 3, f"the tensor '{name}' is", []
     yield "alignment", container.container(metadata | {"general.alignment": 31}, tensors), 2, "not a power of 2", []
+    first, second = list(tensors)[:2]
+    moved = container.container(metadata, tensors, moves={second: 32})
+    yield "moved data", moved, 2, f"the tensor '{second}' is at offset ", []
+    yield "shared data", container.container(metadata, tensors, moves={second: None}), 2, f"the tensor '{second}' is at offset 0, but", []
     yield "an input", plain, 1, "--input does not apply to GGUF files", ["--input", "x:f32[1]"]
     yield "a constant", plain, 1, "--constant does not apply to GGUF files", ["--constant", "x=1"]
 
@@ -233,6 +278,9 @@ def main():
     for name in [name for name in names if "window" in KINDS[name]]:
         report(f"the window of {name}", windowed(job.bin, job.work, name))
     report("the default window of gemma2", window_by_default(job.bin, job.work, "gemma2", 4096))
+
+    for reason in parted(job.bin, job.work):
+        report("a split model", reason)
 
     for what, data, code, phrase, options in rejected():
         done = convert(job.bin, job.work, data, *options)

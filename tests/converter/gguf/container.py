@@ -28,9 +28,9 @@ def value(item):
     return struct.pack("<IIQ", ARRAY, TEXT, len(item)) + b"".join(map(text, item))
 
 
-def container(metadata, tensors, version=3):
+def container(metadata, tensors, version=3, moves={}):
     """Returns the bytes of a file. `tensors` maps names to (type, shape, bytes); the last dim of a shape is
-    contiguous."""
+    contiguous. `moves` maps names to bytes added to the stated offset, or to None for offset 0."""
     alignment = metadata.get("general.alignment", 32)
     head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(metadata))
     for key, item in metadata.items():
@@ -38,9 +38,19 @@ def container(metadata, tensors, version=3):
     data = b""
     for name, (kind, shape, content) in tensors.items():
         head += text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape[::-1])
-        head += struct.pack("<iQ", kind, len(data))
+        head += struct.pack("<iQ", kind, (len(data) + moves.get(name, 0)) if moves.get(name, 0) is not None else 0)
         data += content + bytes(-len(content) % alignment)
     return head + bytes(-len(head) % alignment) + data
+
+
+def split(metadata, tensors, count):
+    """Returns the bytes of each file of a split model. The first has the metadata and as few tensors as the others."""
+    parts, names = [], list(tensors)
+    for i in range(count):
+        own = {name: tensors[name] for name in names[len(names) * i // count : len(names) * (i + 1) // count]}
+        keys = {"split.no": i, "split.count": count, "split.tensors.count": len(names)}
+        parts.append(container((metadata if i == 0 else {}) | keys, own))
+    return parts
 
 
 def halves(rng, low, high, rows):
