@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "converter/core/failure.h"
+#include "converter/load/gguf/end_tokens.h"
 #include "converter/load/gguf/pre_tokenizers.h"
 #include "lib/graph/utf8.h"
 
@@ -117,8 +118,20 @@ class TokenizerReader {
       if (kinds_[id] < kNormal || kinds_[id] > kByte)
         damaged(str_cat("the token ", uint64_t{id}, " has the type ", kinds_[id],
                         ", which is not from 1 to 6"));
-    for (const std::string_view name : {"bos", "eos", "eot", "eom", "unknown", "padding"})
+    for (const std::string_view name :
+         {"bos", "eos", "eot", "eom", "unknown", "padding", "fim_pad", "fim_rep", "fim_sep"})
       check_id(name);
+    ends_ = end_tokens([&](std::string_view key) { return id_of(key); },
+                       [&](std::string_view text) -> std::optional<int64_t> {
+                         const auto at = ids_.find(text);
+                         if (at == ids_.end()) return std::nullopt;
+                         return static_cast<int64_t>(at->second);
+                       });
+    // Some files call these normal tokens. As such, they would be split in a prompt.
+    for (const int64_t id : ends_) {
+      int64_t& kind = kinds_[static_cast<size_t>(id)];
+      if (kind == kNormal && is_end_text(token(id))) kind = kControl;
+    }
   }
   void check_count(std::string_view name, size_t count) const {
     if (count != tokens_.size())
@@ -132,7 +145,12 @@ class TokenizerReader {
                       uint64_t{tokens_.size()}, " tokens"));
   }
   std::optional<int64_t> id_of(std::string_view name) const {
-    return file_.integer(key_of(str_cat(name, "_token_id")));
+    const auto id = file_.integer(key_of(str_cat(name, "_token_id")));
+    if (id || text("model") != "llama") return id;
+    // The ids that SentencePiece's trainer gives them.
+    const int64_t usual = name == "unknown" ? 0 : name == "bos" ? 1 : name == "eos" ? 2 : -1;
+    if (usual < 0 || usual >= static_cast<int64_t>(tokens_.size())) return std::nullopt;
+    return usual;
   }
   std::string_view token(int64_t id) const { return tokens_[static_cast<size_t>(id)]; }
 
@@ -142,13 +160,9 @@ class TokenizerReader {
       out += str_cat(out.empty() ? "{" : ", ", json(name), ": ", value);
     };
     if (const auto id = id_of("bos")) add(generation, "bos_token_id", std::to_string(*id));
-    std::vector<int64_t> ends;
-    for (const std::string_view name : {"eos", "eot", "eom"})
-      if (const auto id = id_of(name); id && std::count(ends.begin(), ends.end(), *id) == 0)
-        ends.push_back(*id);
     std::string end_list;
-    for (const int64_t id : ends) end_list += str_cat(end_list.empty() ? "[" : ", ", id);
-    if (!ends.empty()) add(generation, "eos_token_id", end_list + "]");
+    for (const int64_t id : ends_) end_list += str_cat(end_list.empty() ? "[" : ", ", id);
+    if (!ends_.empty()) add(generation, "eos_token_id", end_list + "]");
     constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"bos", "bos_token"},
                                                                         {"eos", "eos_token"},
                                                                         {"unknown", "unk_token"},
@@ -222,8 +236,8 @@ class TokenizerReader {
     const auto* scores = list<double>("scores");
     if (scores == nullptr) return "it has no scores";
     check_count("scores", scores->size());
-    const int64_t unknown = id_of("unknown").value_or(0);
     if (tokens_.empty()) damaged("it has no tokens");
+    const int64_t unknown = *id_of("unknown");
     struct Pair {
       double score;
       size_t left_chars, right_chars, id, left_bytes;
@@ -376,6 +390,7 @@ class TokenizerReader {
   const int64_t rows_;
   std::vector<std::string_view> tokens_;
   std::vector<int64_t> kinds_;
+  std::vector<int64_t> ends_;  // ids of tokens that end an answer
   std::unordered_map<std::string_view, size_t> ids_;
   std::string json_;
 };

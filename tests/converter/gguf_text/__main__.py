@@ -77,7 +77,8 @@ def byte_level(draw, pre):
     made.add_tokens([AddedToken("<tool>", normalized=False), AddedToken("  ", normalized=False)])
     model = json.loads(made.to_str())["model"]
     tokens = [made.id_to_token(i) for i in range(made.get_vocab_size())]
-    kinds = [CONTROL if t in special else USER_DEFINED if t in ("<tool>", "  ") else NORMAL for t in tokens]
+    called_normal = ["<|im_end|>"] if draw.random() < 0.5 else []  # by mistake, as some files do
+    kinds = [CONTROL if t in special and t not in called_normal else USER_DEFINED if t in ("<tool>", "  ") else NORMAL for t in tokens]
     merges = [m if isinstance(m, str) else " ".join(m) for m in model["merges"]]
     file = fields(model="gpt2", pre=pre, tokens=tokens, token_type=kinds, merges=merges or [""], bos_token_id=0, eos_token_id=1, eot_token_id=2)
     if not merges:
@@ -195,6 +196,31 @@ def compared(bin, work, texts, encode, file):
     return ""
 
 
+# Tokens of a vocabulary, the ids that the file names, and the ids that end an answer.
+ENDS = [
+    (["a", "<|eot_id|>", "<|end_of_text|>", "<|eom_id|>"], {"eos": 2}, [2, 1, 3]),
+    (["<|im_end|>", "<|endoftext|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<|fim_repo|>"], {"eos": 0}, [0, 1, 2, 5, 4]),
+    (["a", "b", "<PAD>", "<fim_pad>", "c"], {"eos": 0, "fim_pad": 4}, [0, 4]),
+    (["<|return|>", "<|call|>", "<|end|>", "a"], {"eos": 0}, [0, 1]),
+    (["<|flush|>", "<|calls|>", "<|end|>"], {"eos": 2}, [0, 1]),
+    (["<|call|>", "<|end|>"], {"eos": 0}, [0, 1]),
+    (["</s>", "<|tool_response>", "<eos>"], {"eos": 2}, [2, 1]),
+    (["a", "<end_of_turn>", "<eos>", "</s>"], {"eos": 2, "eot": 0, "eom": 0}, [2, 0, 1, 3]),
+]
+
+
+def ended(bin, work):
+    """Yields what is wrong with the ends of answers in a vocabulary."""
+    for tokens, named, want in ENDS:
+        file = fields(model="gpt2", tokens=tokens, bos_token_id=0, **{f"{name}_token_id": i for name, i in named.items()})
+        done, files = convert(bin, work, file)
+        got = files.get("generation_config.json", {}).get("eos_token_id")
+        yield "" if got == want else f"{tokens} with {named} end at {got}, expected {want}: {done.stderr.strip()[-300:]}"
+    done, files = convert(bin, work, fields(model="llama", tokens=["<unk>", "<s>", "a", "b"]))
+    got = files.get("generation_config.json")
+    yield "" if got == {"bos_token_id": 1, "eos_token_id": [2]} else f"SentencePiece's ids are {got}: {done.stderr.strip()[-300:]}"
+
+
 def rejected(draw):
     """Yields (what, fields, exit code, phrase)."""
     _, plain = byte_level(draw, "gpt-2")
@@ -243,7 +269,7 @@ def main():
         draw = random.Random(f"{job.seed}.{pre}")
         encode, file = byte_level(draw, pre)
         texts = [text(draw) for _ in range(job.count)]
-        texts += [broken(draw, t.encode()).decode("utf-8", "replace") for t in texts[: job.count // 4]] + ["", "<s>a</s><tool>  b"]
+        texts += [broken(draw, t.encode()).decode("utf-8", "replace") for t in texts[: job.count // 4]] + ["", "<s>a</s><tool>  b<|im_end|>"]
         report(pre, compared(job.bin, job.work, texts, encode, file))
     for i in range(4):
         draw = random.Random(f"{job.seed}.scores.{i}")
@@ -254,6 +280,8 @@ def main():
         encode, file = sentence_piece(draw, job.work)
         texts = [t for t in (text(draw) for _ in range(job.count)) if "<" not in t and "\0" not in t]
         report("sentencepiece", compared(job.bin, job.work, texts, encode, file))
+    for reason in ended(job.bin, job.work):
+        report("ends", reason)
     draw = random.Random(job.seed)
     for what, file, code, phrase in rejected(draw):
         done, files = convert(job.bin, job.work, file)
