@@ -51,12 +51,14 @@ def _start_ids(model):
     """The ids that begin an answer of an encoder-decoder."""
     try:
         config = json.loads(model.attachments["generation_config.json"])
-        start = config["decoder_start_token_id"]
+        ids = [config["decoder_start_token_id"]]
+        if config.get("forced_bos_token_id") is not None:
+            ids.append(config["forced_bos_token_id"])
     except (KeyError, ValueError):
-        start = None
-    if not isinstance(start, int):
+        ids = [None]
+    if not all(isinstance(each, int) for each in ids):
         raise ValueError("the file has no decoder_start_token_id; pass the ids that begin the answer as prompts")
-    return [start]
+    return ids
 
 
 def _base_of(draft):

@@ -59,7 +59,8 @@ def greedy(model, prompts, steps):
 
 def test_a_folder_becomes_a_file_that_generates(folder, tmp_path, capsys):
     assert main(["llm", str(folder), "-o", f"{tmp_path}/small.hgm"]) == 0
-    assert "hologram:" not in capsys.readouterr().err  # transformers prints its progress
+    lines = [line for line in capsys.readouterr().err.splitlines() if "hologram:" in line]  # transformers prints its progress
+    assert len(lines) == 1 and "AutoTokenizer gives other ids" in lines[0]  # for Qwen2, it makes another kind of tokenizer
     assert main(["llm", str(folder), "-o", f"{folder}/config.json"]) == 4
     assert "would replace" in capsys.readouterr().err
     model = hg.load(tmp_path / "small.hgm")

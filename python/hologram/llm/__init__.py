@@ -8,7 +8,6 @@ The file holds one graph for prompts and steps, the weights, and the tokenizer's
 
 import ctypes
 import gc
-import json
 import math
 import os
 import sys
@@ -25,17 +24,14 @@ from ._check import compare_decoder, expected_of, expected_of_encoder, expected_
 from ._decoder import ONE_ROW, STEP_BRANCH, WITHOUT_PAST, decoder_of, fault_of
 from ._dynamic_positions import without_memory
 from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder, reads_sounds
+from ._folder_check import Checkpoint, refuse_adapter, refuse_levels, refuse_missing, unread_warnings
+from ._generation_settings import settings_warnings
 from ._images import image_decoder_of, images_of, reads_images
 from ._own_changes import without_own_changes
 from ._parts import captioner_of, part_with_text, prepared_of
 from ._program import export, trace
-from ._quantized_folder import class_of, load_quantized, refuse_missing, settings_of
-
-# The files of a folder that a model keeps.
-_FILES = (
-    "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-    "chat_template.jinja",
-)  # fmt: skip
+from ._quantized_folder import class_of, load_quantized, settings_of
+from ._text_files import files_of
 
 
 def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_context=None, text_only=False, check=True):
@@ -146,23 +142,34 @@ def _imported():
 
 
 def _loaded(torch, transformers, folder, check):
+    """(the module of a folder, warnings)."""
     if not os.path.isdir(folder):
         raise NotFoundError(f"{folder}: there is no such folder")
+    refuse_adapter(folder)
     if not os.path.exists(os.path.join(folder, "config.json")):
         raise NotFoundError(f"{folder}: the folder has no config.json")
     try:
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         kind = _kind_of(transformers, folder, config)
         settings = settings_of(config)
         if settings is not None:
-            return load_quantized(torch, kind, config, folder, settings, check)
-        module, told = kind.from_pretrained(folder, dtype=torch.float32, local_files_only=True, output_loading_info=True)
+            return load_quantized(torch, kind, config, folder, settings, check), []
+        file = Checkpoint(torch, folder)
+        module, told = kind.from_pretrained(
+            folder, dtype=torch.float32, local_files_only=True, output_loading_info=True, ignore_mismatched_sizes=True, **_without_code(kind)
+        )
         refuse_missing(folder, told)
-        return module
-    except HologramError:
+        refuse_levels(folder, file, module)
+        return module, unread_warnings(told)
+    except (HologramError, MemoryError):
         raise
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except Exception as error:  # files of any content
         raise UnsupportedError(f"{folder}: transformers cannot load the model: {error}") from error
+
+
+def _without_code(kind):
+    """Arguments of an Auto class so that it rejects code in a folder, instead of asking the user whether to run it."""
+    return {"trust_remote_code": False} if hasattr(kind, "_model_mapping") else {}
 
 
 def _kind_of(transformers, folder, config):
@@ -192,53 +199,6 @@ def _positions(module, max_context):
     return most
 
 
-# -- The files of the folder -----------------------------------------------------------------------
-
-
-def _files_of(transformers, folder, module, tokenizer):
-    files = {}
-    if folder is not None:
-        files = _read_files(folder)
-        if "tokenizer.json" not in files:  # transformers makes one of older formats, such as tokenizer.model
-            try:
-                tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            except Exception:  # a folder without a tokenizer fails in many ways
-                tokenizer = None
-    if tokenizer is not None:
-        with tempfile.TemporaryDirectory() as made:
-            tokenizer.save_pretrained(made)
-            files = {**_read_files(made), **files}
-    files.setdefault("config.json", module.config.to_json_string(use_diff=False).encode())
-    config = getattr(module, "generation_config", None)
-    if config is not None:
-        files.setdefault("generation_config.json", config.to_json_string().encode())
-    _take_chat_template(files)
-    return {name: files[name] for name in _FILES if name in files}
-
-
-def _read_files(folder):
-    files = {}
-    for name in _FILES:
-        if os.path.isfile(os.path.join(folder, name)):
-            with open(os.path.join(folder, name), "rb") as file:
-                files[name] = file.read()
-    return files
-
-
-def _take_chat_template(files):
-    """Older folders have the template in tokenizer_config.json."""
-    if "chat_template.jinja" in files or "tokenizer_config.json" not in files:
-        return
-    try:
-        template = json.loads(files["tokenizer_config.json"]).get("chat_template")
-    except (ValueError, AttributeError):
-        return
-    if isinstance(template, list):
-        template = next((each.get("template") for each in template if each.get("name") == "default"), None)
-    if isinstance(template, str):
-        files["chat_template.jinja"] = template.encode()
-
-
 # -- The module ------------------------------------------------------------------------------------
 
 
@@ -257,12 +217,12 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_
     folder = path_of(folder_or_model) if isinstance(folder_or_model, (str, os.PathLike)) else None
     if folder is not None and tokenizer is not None:
         raise TypeError("a folder has its own tokenizer; pass tokenizer with a model in memory")
-    module = _loaded(torch, transformers, folder, check) if folder is not None else folder_or_model
+    module, warnings = _loaded(torch, transformers, folder, check) if folder is not None else (folder_or_model, [])
     if not isinstance(module, transformers.PreTrainedModel):
         raise TypeError(f"convert takes a folder or a model of transformers, not a {type(module).__name__}")
     limit = _positions(module, max_context)
-    files = _files_of(transformers, folder, module, tokenizer)
-    warnings = [] if "tokenizer.json" in files else ["there is no tokenizer: the file generates token ids"]
+    files, more = files_of(transformers, folder, module, tokenizer)
+    warnings += more + settings_warnings(module)
     was_training = module.training
     try:
         module.eval()

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import _core
 from .._check import compare
-from .._errors import MismatchError
+from .._errors import MismatchError, UnsupportedError
 from .._model import Library
 from ._decoder import cache_argument, without_cache
 from ._encoder_decoder import tables_of
@@ -289,6 +289,8 @@ def compare_decoder(torch, model, all_expected):
             got = runner.run(ids, mask)
             if wanted is None:
                 continue
+            if not (wanted < np.inf).all():  # also finds NaN
+                raise UnsupportedError("the logits of the module itself are infinite or not a number")
             # Logits of tokens that the module excludes would allow any error of the others.
             excluded = wanted <= _LOWEST
             known, made = np.where(excluded, 0, wanted), np.where(excluded & (got <= _LOWEST), 0, got)

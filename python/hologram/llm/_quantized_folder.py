@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads folders of Hugging Face whose linear layers are quantized. Weights stay in low bits; no quantization package is needed."""
 
-import json
-import os
 import re
 
 from .._errors import CorruptModelError, UnsupportedError
 from .._low_bits import low_bit_linear
+from ._folder_check import Checkpoint, refuse_first, refuse_levels, refuse_missing
 from ._packed_formats import format_of
 
 
@@ -30,7 +29,9 @@ def load_quantized(torch, kind, config, folder, settings, check):
     """The module in float32, with low-bit layers. ``kind``: a class of transformers, or an Auto class. ``check``: compares each layer
     with the definition of its format."""
     layout = format_of(settings)
-    file = _Checkpoint(folder)
+    file = Checkpoint(torch, folder)
+    if not file.names:
+        raise UnsupportedError(f"{folder}: the weights are not in files of safetensors")
     names = sorted(name.removesuffix(layout.suffix) for name in file.names if name.endswith(layout.suffix))
     if not names:
         raise UnsupportedError(f"{folder}: quantization_config names {settings['quant_method']}, but no tensor ends with {layout.suffix}")
@@ -38,7 +39,9 @@ def load_quantized(torch, kind, config, folder, settings, check):
         if getattr(each, "quantization_config", None) is not None:
             del each.quantization_config
     made = class_of(kind, config)
-    module, told = _without_weights(torch, made, names).from_pretrained(folder, config=config, dtype=torch.float32, local_files_only=True, output_loading_info=True)
+    module, told = _without_weights(torch, made, names).from_pretrained(
+        folder, config=config, dtype=torch.float32, local_files_only=True, output_loading_info=True, ignore_mismatched_sizes=True
+    )
     module.__class__ = made
     for name in names:
         old = module.get_submodule(name)
@@ -53,20 +56,9 @@ def load_quantized(torch, kind, config, folder, settings, check):
         module.set_submodule(name, new)
     refuse_missing(folder, told)
     left = [name for name in file.names - file.taken if name.startswith(tuple(f"{each}." for each in names))]
-    _refuse_first(folder, "unknown tensor", [*told["unexpected_keys"], *left])
+    refuse_first(folder, "unknown tensor", [*told["unexpected_keys"], *left])
+    refuse_levels(folder, file, module, file.taken)
     return module.eval()
-
-
-def refuse_missing(folder, told):
-    """``told``: the loading info of from_pretrained, which draws missing weights at random."""
-    _refuse_first(folder, "the files lack the tensor", told["missing_keys"])
-    _refuse_first(folder, "wrong size of the tensor", told["mismatched_keys"])
-
-
-def _refuse_first(folder, what, names):
-    names = sorted(each if isinstance(each, str) else each[0] for each in names)
-    if names:
-        raise CorruptModelError(f"{folder}: {what} '{names[0]}'" + (f", and of {len(names) - 1} more" if len(names) > 1 else ""))
 
 
 def _without_weights(torch, made, names):
@@ -106,53 +98,3 @@ def _compare(torch, name, layer, wanted):
     room = 0 if is_exact else 3e-7 * float((layer.weight_scale.float().abs().amax() * 256))
     if not bool(((got - wanted).abs() <= room).all()):
         raise CorruptModelError(f"the weights of '{name}' are not finite or differ from the definition of their format")
-
-
-class _Checkpoint:
-    """The tensors of a folder's safetensors files."""
-
-    def __init__(self, folder):
-        from safetensors import SafetensorError, safe_open
-
-        paths = sorted(each.path for each in os.scandir(folder) if each.name.endswith(".safetensors"))
-        index = os.path.join(folder, "model.safetensors.index.json")
-        if os.path.exists(index):
-            with open(index, encoding="utf-8") as text:
-                listed = set(json.load(text)["weight_map"].values())
-            paths = [os.path.join(folder, name) for name in sorted(listed)]
-        elif os.path.join(folder, "model.safetensors") in paths:
-            paths = [os.path.join(folder, "model.safetensors")]
-        if not paths:
-            raise UnsupportedError(f"{folder}: the weights are not in files of safetensors")
-        self._files = {}
-        for path in paths:
-            try:
-                file = safe_open(path, framework="pt")
-            except (SafetensorError, OSError) as error:
-                raise CorruptModelError(f"{path}: {error}") from error
-            self._files |= {name: file for name in file.keys()}
-        self.names, self.taken = set(self._files), set()
-
-    def has(self, name):
-        return name in self.names
-
-    def metadata(self, name):
-        return self._files[name].metadata() or {}
-
-    def get(self, name):
-        if name not in self.names:
-            raise CorruptModelError(f"the checkpoint has no tensor '{name}'")
-        return self._files[name].get_tensor(name)
-
-    def take(self, name, shape, dtype):
-        """The tensor, of this shape and dtype if they are not None."""
-        tensor = self.get(name)
-        self.taken.add(name)
-        if dtype is not None and tensor.dtype != dtype:
-            raise CorruptModelError(f"the tensor '{name}' is {tensor.dtype}, expected {dtype}")
-        return tensor if shape is None else self.shaped(name, tensor, shape)
-
-    def shaped(self, name, tensor, shape):
-        if tuple(tensor.shape) != tuple(shape):
-            raise CorruptModelError(f"the tensor '{name}' is {list(tensor.shape)}, expected {list(shape)}")
-        return tensor
