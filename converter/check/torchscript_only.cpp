@@ -28,6 +28,7 @@ Loaded load_onnx(const std::string&, const std::string& label, const std::set<st
   refuse(label, "an ONNX model");
 }
 
+std::vector<std::string> gguf::part_paths(const std::string& path) { return {path}; }
 gguf::File gguf::File::open(const std::string&, const std::string& label) {
   refuse(label, "a GGUF file");
 }

@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "converter/load/gguf/file.h"
 #include "tools/command_line/input_text.h"
 
 namespace hg::convert {
@@ -68,9 +69,11 @@ void refuse_overwriting(const Job& job, std::vector<tools::FileOption> read) {
   const tools::FileOption written[] = {{"the output", job.output}, {"--json", job.report}};
   for (const ConstantOption& each : job.constants)
     if (each.value.ends_with(".npy")) read.push_back({"--constant " + each.name, each.value});
-  if (job.entry_files.empty()) read.push_back({"MODEL", job.model});
-  for (const EntryFile& each : job.entry_files)
-    read.push_back({str_cat("--entry ", each.name), each.path});
+  const auto add = [&](const std::string& option, const std::string& path) {
+    for (const std::string& part : gguf::part_paths(path)) read.push_back({option, part});
+  };
+  if (job.entry_files.empty()) add("MODEL", job.model);
+  for (const EntryFile& each : job.entry_files) add(str_cat("--entry ", each.name), each.path);
   if (const tools::Outcome o = tools::check_overwrites(written, read); !o.ok())
     throw Overwriting{{Exit::usage, o.message}};
 }
