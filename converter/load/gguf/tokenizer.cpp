@@ -245,7 +245,11 @@ class TokenizerReader {
     std::vector<Pair> pairs;
     const auto joins = [&](std::string_view part) {
       const auto at = ids_.find(part);
-      return at != ids_.end() && (kinds_[at->second] == kNormal || kinds_[at->second] == kUnused);
+      if (at == ids_.end()) return false;
+      const int64_t kind = kinds_[at->second];
+      // As an added token, a run of spaces does not match a text, which has other spaces.
+      return kind == kNormal || kind == kUnused ||
+             (kind == kUserDefined && part.starts_with(kSpace) && is_run(part));
     };
     std::unordered_map<double, size_t> by_score;
     for (size_t id = 0; id < tokens_.size(); ++id) {

@@ -124,7 +124,9 @@ class Scores:
         return out
 
     def file(self):
-        kinds = [UNKNOWN, CONTROL, CONTROL] + [BYTE] * 256 + [NORMAL] * (len(self.tokens) - 259)
+        kinds = [UNKNOWN, CONTROL, CONTROL] + [BYTE] * 256
+        # Some files call runs of spaces user-defined.
+        kinds += [USER_DEFINED if len(t) > 1 and set(t) == {"▁"} and self.prefix else NORMAL for t in self.tokens[259:]]
         return fields(model="llama", pre="default", tokens=self.tokens, token_type=kinds, scores=[self.score.get(t, 0.0) for t in self.tokens],
                       bos_token_id=1, eos_token_id=2, unknown_token_id=0, add_space_prefix=self.prefix)
 
