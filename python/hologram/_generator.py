@@ -3,6 +3,7 @@
 
 import json
 import os
+import threading
 from typing import NamedTuple
 
 from . import _core
@@ -110,6 +111,7 @@ class Generator:
         self._model = model
         self._call = 0
         self._draft = None
+        self._turn = threading.RLock()  # of a thread for a whole call
 
     def stream(self, prompts=None, *, encoder_inputs=None, on_logits=None, **options):
         """Yields each Token as soon as it is known.
@@ -125,8 +127,9 @@ class Generator:
         """
         if options.get("num_beams", 1) != 1:
             raise ValueError("a beam search has no tokens before its end; use generate()")
-        self._begin(prompts, encoder_inputs, on_logits, options)
-        return self._tokens(self._call)
+        with self._turn:
+            self._begin(prompts, encoder_inputs, on_logits, options)
+            return self._tokens(self._call)
 
     def generate(self, prompts=None, *, encoder_inputs=None, on_logits=None, **options):
         """Returns the answer: a Generated, or a list of them if there are several prompts or answers.
@@ -134,10 +137,11 @@ class Generator:
         Options as ``stream``, and for a beam search, as in transformers: ``num_beams``, ``length_penalty``,
         ``early_stopping``.
         """
-        is_one = self._begin(prompts, encoder_inputs, on_logits, options)
-        while self._base.step_():
-            pass
-        answers = self.answers
+        with self._turn:
+            is_one = self._begin(prompts, encoder_inputs, on_logits, options)
+            while self._base.step_():
+                pass
+            answers = self.answers
         return answers[0] if is_one and len(answers) == 1 else answers
 
     def end(self, prompt=0):
@@ -162,20 +166,23 @@ class Generator:
 
     def append(self, ids):
         """Reads more tokens. Returns the logits after the last one."""
-        return self._base.append_(ids)
+        with self._turn:
+            return self._base.append_(ids)
 
     def truncate(self, length):
         """Forgets all but the first ``length`` tokens."""
-        self._base.truncate_(length)
+        with self._turn:
+            self._base.truncate_(length)
 
     def reset(self):
         """Forgets all tokens."""
-        self._base.reset_()
+        with self._turn:
+            self._base.reset_()
 
     def fork(self):
         """Returns a generator with a copy of the past, which shares the weights."""
         made = object.__new__(type(self))
-        made._base, made._model, made._call, made._draft = self._base.fork_(), self._model, 0, None
+        made._base, made._model, made._call, made._draft, made._turn = self._base.fork_(), self._model, 0, None, threading.RLock()
         return made
 
     def set_adapters(self, adapters):
@@ -184,7 +191,8 @@ class Generator:
         The model needs room for them, from ``apply_adapters()``. Nothing is compiled. What the model has read is read again in
         the next call.
         """
-        self._base.set_adapters_(adapters if isinstance(adapters, (list, tuple)) else [adapters])
+        with self._turn:
+            self._base.set_adapters_(adapters if isinstance(adapters, (list, tuple)) else [adapters])
 
     def save(self, path):
         """Writes the past to a file. Until the new file is complete, an old one remains."""
@@ -192,7 +200,8 @@ class Generator:
 
     def load(self, path):
         """Replaces the past by that of a file of a generator with the same weights."""
-        self._base.load_(os.fspath(path))
+        with self._turn:
+            self._base.load_(os.fspath(path))
 
     @property
     def vocabulary(self):
@@ -225,9 +234,10 @@ class Generator:
 
     def _tokens(self, call):
         while True:
-            if call != self._call:
-                raise RuntimeError("another call of the generator has begun")
-            tokens = self._base.step_()
+            with self._turn:
+                if call != self._call:
+                    raise RuntimeError("another call of the generator has begun")
+                tokens = self._base.step_()
             if not tokens:
                 return
             yield from (Token(*token) for token in tokens)
@@ -254,21 +264,24 @@ class BatchGenerator:
         self._ended = []
         self._drafts = {}  # of sequences, which the batch borrows
         self._proposed = self._accepted = 0
+        self._turn = threading.RLock()  # of a thread for a whole call
 
     def add(self, prompt, *, draft=None, on_logits=None, **options):
         """Reads a prompt and adds its sequence. Returns its id, which its tokens have as ``prompt``.
 
         Options as ``Generator.stream``, without several answers. Sequences may share a ``draft``. Fails if all rows are taken.
         """
-        id = self._base.add_(prompt, options, on_logits, _base_of(draft))
-        self._drafts[id] = draft
+        with self._turn:
+            id = self._base.add_(prompt, options, on_logits, _base_of(draft))
+            self._drafts[id] = draft
         return id
 
     def step(self):
         """Runs the model once. Returns the new Tokens, at most one per sequence, and several with ``lookup`` or ``draft``."""
-        tokens = self._base.step_()
-        self._ended = []
-        self._collect()
+        with self._turn:
+            tokens = self._base.step_()
+            self._ended = []
+            self._collect()
         return [Token(*token) for token in tokens]
 
     @property
@@ -278,8 +291,9 @@ class BatchGenerator:
 
     def end(self, id):
         """Ends a sequence between two steps."""
-        self._base.end_(id)
-        self._collect()
+        with self._turn:
+            self._base.end_(id)
+            self._collect()
 
     def _collect(self):
         new = self._base.ended_()[len(self._ended) :]

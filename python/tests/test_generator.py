@@ -300,17 +300,16 @@ def test_errors(generator, model):
 
 def test_threads_take_turns(model, weights):
     generator = hg.Generator(model, threads=1)
-    answers = {}
+    answers, shared = {}, {}
 
     def work(i):
         own = hg.Generator(model, threads=1)
         answers[i] = own.generate([i], max_tokens=20).ids
-        with_all = generator.generate([i], max_tokens=0)
-        assert with_all.ids == []
+        shared[i] = generator.generate([i], max_tokens=20).ids
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert answers == {i: greedy(weights, [i], 20) for i in range(8)}
+    assert answers == shared == {i: greedy(weights, [i], 20) for i in range(8)}
