@@ -427,6 +427,13 @@ def test_refusals(folder, tmp_path, capsys):
         hg.llm.convert(folder, tmp_path / "x.hgm", bits=5)
     with pytest.raises(ValueError, match="max_context is 500, but the model has 128 positions"):
         hg.llm.convert(folder, tmp_path / "x.hgm", max_context=500)
+    with pytest.raises(ValueError, match="group is -1, expected at least 0"):
+        hg.llm.convert(folder, tmp_path / "x.hgm", bits=4, group=-1)
+    for path in "", tmp_path:
+        with pytest.raises(ValueError, match="is no path of a file to write"):
+            hg.llm.convert(folder, path)
+    with pytest.raises(hg.NotFoundError, match="x.hgm: there is no folder .*none"):
+        hg.llm.convert(folder, tmp_path / "none" / "x.hgm")
     with pytest.raises(TypeError, match="not a Linear"):
         hg.llm.convert(torch.nn.Linear(2, 2), tmp_path / "x.hgm")
     assert main(["llm", f"{tmp_path}/none", "-o", f"{tmp_path}/x.hgm"]) == 2

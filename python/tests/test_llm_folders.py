@@ -2,6 +2,7 @@
 """hologram.llm: folders that transformers loads without their true weights, and settings of generation_config.json."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -17,6 +18,7 @@ import test_llm  # noqa: E402
 import hologram as hg  # noqa: E402
 from hologram.__main__ import main  # noqa: E402
 from hologram.llm import _text_files as text_files  # noqa: E402
+from hologram.llm import _write  # noqa: E402
 from hologram.llm._generation_settings import settings_warnings  # noqa: E402
 
 UP = "model.layers.0.mlp.up_proj.weight"
@@ -117,6 +119,14 @@ def test_damaged_files_are_refused(folder, tmp_path, capsys):
 def test_weights_that_are_not_finite_are_refused(folder, tmp_path):
     with pytest.raises(hg.UnsupportedError, match="qwen2: the logits of the module itself are infinite or not a number"):
         hg.llm.convert(copied(folder, tmp_path, lambda tensors: tensors[UP].fill_(torch.nan)), tmp_path / "x.hgm")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_full_disk_is_an_error():
+    """torch's writer of archives ends the process when it is destroyed after an error."""
+    program = torch.export.export(torch.nn.Linear(4, 4), (torch.ones(1, 4),))
+    with pytest.raises(OSError, match="cannot write /dev/full: No space left on device"):
+        _write(torch, program, "/dev/full")
 
 
 def test_a_single_file_hides_an_index(tmp_path):

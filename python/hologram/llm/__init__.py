@@ -8,6 +8,7 @@ The file holds one graph for prompts and steps, the weights, and the tokenizer's
 
 import ctypes
 import gc
+import io
 import math
 import os
 import sys
@@ -50,7 +51,13 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
         raise ValueError(f"bits is {bits}; weights have 8 or 4")
     if max_context is not None and max_context < 1:
         raise ValueError(f"max_context is {max_context}, expected at least 1")
+    if group < 0:
+        raise ValueError(f"group is {group}, expected at least 0")
     path = path_of(path)
+    if not path or os.path.isdir(path):
+        raise ValueError(f"'{path}' is no path of a file to write")
+    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        raise NotFoundError(f"{path}: there is no folder {os.path.dirname(path)}")
     if isinstance(folder_or_model, (str, os.PathLike)) and os.path.isdir(folder_or_model):
         refuse_overwriting(path, [file.path for file in os.scandir(folder_or_model) if not file.name.endswith(".hgm")])
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path)), prefix=".hologram-") as work:
@@ -235,7 +242,7 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, text_
             if check:
                 with widened(torch, module):
                     expected = expect()
-    except (HologramError, MemoryError) as error:
+    except (HologramError, MemoryError, OSError) as error:
         raise _named(error, module.config.model_type)
     except Exception as error:  # a module may fail in any way
         raise UnsupportedError(f"{module.config.model_type}: the module fails with {one_line(error)}") from error
@@ -303,6 +310,28 @@ def _warn_without_past(decoder, warnings):
         warnings.append(f"each step recomputes all tokens, since {decoder.without_past}")
 
 
+class _File(io.FileIO):
+    """Keeps the first error of write(): torch's writer of archives ends the process if one fails."""
+
+    error = None
+
+    def write(self, data):
+        try:
+            view = memoryview(data)
+            while len(view) > 0 and self.error is None:
+                view = view[super().write(view) :]
+        except OSError as error:
+            self.error = error
+        return len(data)
+
+
+def _write(torch, program, path):
+    with _File(path, "w") as file:
+        torch.export.save(program, file)
+    if file.error is not None:
+        raise OSError(f"cannot write {path}: {file.error.strerror}")
+
+
 class _Exported(NamedTuple):
     words: list
     pairs: list
@@ -312,7 +341,7 @@ class _Exported(NamedTuple):
 def _exported(torch, part, max_context, work, name):
     try:
         program, words, pairs, limits = export(torch, part, max_context)
-        torch.export.save(program, os.path.join(work, f"{name}.pt2"))
+        _write(torch, program, os.path.join(work, f"{name}.pt2"))
         return _Exported([f"{name}.pt2", *words], pairs, limits)
     except UnsupportedError as error:
         if any(each.sizes for each in part.inputs):
