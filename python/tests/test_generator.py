@@ -2,6 +2,7 @@
 """Generators: greedy answers compared with numpy, options, callbacks, errors, threads."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -305,7 +306,7 @@ def test_threads_take_turns(model, weights):
     def work(i):
         own = hg.Generator(model, threads=1)
         answers[i] = own.generate([i], max_tokens=20).ids
-        shared[i] = generator.generate([i], max_tokens=20).ids
+        shared[i] = generator.generate([i], max_tokens=20, on_logits=lambda *_: time.sleep(1e-3)).ids
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
     for thread in threads:
