@@ -29,7 +29,7 @@ def files_of(transformers, folder, module, tokenizer):
     if "tokenizer.json" not in files:
         warnings.append("there is no tokenizer: the file generates token ids")
     elif given is None and tokenizer is not None:
-        _correct_special_tokens(files, tokenizer)
+        _complete_special_tokens(files, tokenizer)
         warnings += _compare(files, tokenizer)
     files.setdefault("config.json", module.config.to_json_string(use_diff=False).encode())
     config = getattr(module, "generation_config", None)
@@ -77,17 +77,16 @@ def _compare(files, tokenizer):
     return []
 
 
-def _correct_special_tokens(files, tokenizer):
+def _complete_special_tokens(files, tokenizer):
     """Chat templates read these tokens from tokenizer_config.json; older folders have them in special_tokens_map.json."""
     try:
         config = json.loads(files.get("tokenizer_config.json", b"{}"))
-        known = {name: config.get(name) for name in ("bos_token", "eos_token")}
+        missing = [name for name in ("bos_token", "eos_token") if config.get(name) is None]
     except (ValueError, AttributeError):
         return
-    known = {name: value.get("content") if isinstance(value, dict) else value for name, value in known.items()}
-    own = {name: None if (token := getattr(tokenizer, name)) is None else str(token) for name in known}
-    if own != known:
-        files["tokenizer_config.json"] = json.dumps({**config, **own}, indent=2, ensure_ascii=False).encode()
+    found = {name: str(token) for name in missing if (token := getattr(tokenizer, name)) is not None}
+    if found:
+        files["tokenizer_config.json"] = json.dumps({**config, **found}, indent=2, ensure_ascii=False).encode()
 
 
 def _take_chat_template(files):
