@@ -55,6 +55,12 @@ Result<ChatOptions> chat_options_of(const Model& model) {
     ChatOptions options;
     HG_TRY_ASSIGN(options.bos_token, text_of(config, "bos_token"));
     HG_TRY_ASSIGN(options.eos_token, text_of(config, "eos_token"));
+    nlohmann::json others = nlohmann::json::object();
+    for (const char* name : {"unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
+      HG_TRY_ASSIGN(std::string text, text_of(config, name));
+      if (!text.empty()) others[name] = std::move(text);
+    }
+    if (!others.empty()) options.variables = others.dump();
     return options;
   });
 }

@@ -42,7 +42,8 @@ TEST(ModelFiles, AreRead) {
           "post_processor": null, "decoder": null,
           "model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0, "b": 1}}})";
   const char* const config =
-      R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>", "chat_template": "old"})";
+      R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>", "pad_token": "<pad>",
+          "unk_token": null, "chat_template": "old"})";
   const std::vector<ChatMessage> none;
   const Model old = with({{"tokenizer.json", tokenizer},
                           {"tokenizer_config.json", config},
@@ -54,6 +55,8 @@ TEST(ModelFiles, AreRead) {
   EXPECT_EQ(must(stop_ids_of(old)), (std::vector<int32_t>{7, 2}));
   const Model both = with({{"tokenizer_config.json", config}, {"chat_template.jinja", "new"}});
   EXPECT_EQ(must(must(chat_template_of(both)).render(none)), "new");
+  const ChatTemplate pads = must(ChatTemplate::parse("{{ bos_token }}{{ pad_token }}{{ unk_token }}"));
+  EXPECT_EQ(must(pads.render(none, must(chat_options_of(both)))), "<s><pad>");
 }
 
 TEST(ModelFiles, MayBeDamaged) {
