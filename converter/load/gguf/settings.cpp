@@ -162,6 +162,8 @@ Settings read_settings(const File& file) {
   s.architecture = &architecture_of(file);
   Reader reader(file, std::string(s.architecture->name));
   s.layers = reader.size("block_count");
+  if (const uint64_t tensors = file.tensors().size(); static_cast<uint64_t>(s.layers) > tensors)
+    reader.refuse("block_count", str_cat(s.layers, " with ", tensors, " tensors"));
   s.width = reader.size("embedding_length");
   s.context = reader.integer("context_length").value_or(0);
   read_attention(reader, s);
