@@ -55,7 +55,8 @@ TEST(ModelFiles, AreRead) {
   EXPECT_EQ(must(stop_ids_of(old)), (std::vector<int32_t>{7, 2}));
   const Model both = with({{"tokenizer_config.json", config}, {"chat_template.jinja", "new"}});
   EXPECT_EQ(must(must(chat_template_of(both)).render(none)), "new");
-  const ChatTemplate pads = must(ChatTemplate::parse("{{ bos_token }}{{ pad_token }}{{ unk_token }}"));
+  const ChatTemplate pads =
+      must(ChatTemplate::parse("{{ bos_token }}{{ pad_token }}{{ unk_token }}"));
   EXPECT_EQ(must(pads.render(none, must(chat_options_of(both)))), "<s><pad>");
 }
 
