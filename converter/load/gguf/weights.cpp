@@ -155,6 +155,10 @@ Value Weights::take(std::string_view name, const Sizes& shape, int64_t head, int
   if (shape.count() == 0)
     throw Failure{Exit::unsupported, str_cat(file_.label(), ": the tensor '", name, "' is ", shape,
                                              ", which is empty")};
+  if (format->group > 0 && shape.rank() == 1 && pairs > 0)
+    throw Failure{Exit::unsupported,
+                  str_cat(file_.label(), ": the tensor '", name, "' has the type ", format->name,
+                          ", but its elements must be reordered; F32, F16 and BF16 are supported")};
   const Rows rows(info, head, pairs);
   const std::string text(name);
   if (format->group > 0) return of_blocks(graph_, text, *format, rows, shape);

@@ -196,7 +196,8 @@ def parted(bin, work):
         ("'blk.0.attn_norm.weight' is also in an earlier part", attempt(file2=last)),
         ("tensors, but its 3 parts have", attempt(file2=more)),
     ):
-        yield "" if done.returncode == 2 and phrase in done.stderr and not out.exists() else f"exit code {done.returncode}, expected 2 and '{phrase}': {done.stderr.strip()}"
+        is_rejected = done.returncode == 2 and phrase in done.stderr and not out.exists()
+        yield "" if is_rejected else f"exit code {done.returncode}, expected 2 and '{phrase}': {done.stderr.strip()}"
 
 
 def small(architecture="llama"):
@@ -229,17 +230,27 @@ def rejected():
     yield "scaling", container.container(metadata | {"llama.rope.scaling.type": "yarn"}, tensors), 3, "'yarn'", []
     yield "kind of a setting", container.container(metadata | {"llama.block_count": "two"}, tensors), 2, "'llama.block_count' is not an integer", []
     yield "layers", container.container(metadata | {"llama.block_count": 9}, tensors), 3, "has no tensor 'blk.", []
+    many = container.container(metadata | {"llama.block_count": 1 << 24}, tensors)  # must not take time or memory for each
+    yield "many layers", many, 3, f"'llama.block_count' is {1 << 24} with {len(tensors)} tensors", []
     yield "type", container.container(metadata, tensors | {name: (20, shape, bytes(1 << 20))}), 3, "IQ4_NL", []
+    biased = Decoder(np.random.default_rng(0), "llama")
+    while not biased.bias or biased.heads * biased.dim % 32:
+        biased = Decoder(biased.rng, "llama")
+    bias = "blk.0.attn_q.bias"
+    blocks = container.tensor(biased.rng, 8, (biased.heads * biased.dim,), 1.0)[0]
+    yield "type of a bias", container.container(biased.metadata(), biased.tensors | {bias: blocks}), 3, f"'{bias}' has the type Q8_0, but", []
     yield "unknown type", container.container(metadata, tensors | {name: (99, shape, content)}), 3, "type 99 (unknown)", []
     yield "missing tensor", container.container(metadata, without), 3, f"the file has no tensor '{name}'", []
     yield "extra tensor", container.container(metadata, tensors | {"blk.0.new.weight": flat}), 3, "has no tensor 'blk.0.new.weight'", []
     yield "epsilon", container.container(leave(metadata, "epsilon"), tensors), 2, "does not state 'llama.attention.layer_norm_rms_epsilon'", []
     kv_heads = "llama.attention.head_count_kv"
-    yield "heads of layers", container.container(metadata | {"llama.block_count": 2, kv_heads: [1, 2]}, tensors), 3, f"'{kv_heads}' is a list with 1 and 2", []
+    unequal = container.container(metadata | {"llama.block_count": 2, kv_heads: [1, 2]}, tensors)
+    yield "heads of layers", unequal, 3, f"'{kv_heads}' is a list with 1 and 2", []
     yield "heads of more layers", container.container(metadata | {kv_heads: [1] * 9}, tensors), 3, f"'{kv_heads}' is a list of 9 numbers", []
     for architecture, part, new in (("gpt2", "position_embd.weight", ""), ("llama", "", "position_embd.weight"), ("qwen2", "", "rope_freqs.weight"),
                                     ("qwen2", "ffn_gate.weight", ""), ("qwen2moe", "up_shexp.weight", ""), ("qwen2moe", "gate_inp_shexp.weight", ""),
-                                    ("gpt2", "attn_qkv.bias", ""), ("starcoder2", "ffn_up.bias", ""), ("falcon", "output_norm.bias", "")):  # fmt: skip
+                                    ("gpt2", "attn_qkv.bias", ""), ("starcoder2", "ffn_up.bias", ""),
+                                    ("falcon", "output_norm.bias", "")):  # fmt: skip
         other, parts = small(architecture)
         parts = leave(parts, part) if part else parts | {new: parts["output_norm.weight"]}
         yield f"{architecture} {part}{new}", container.container(other, parts), 3, f"has no tensor '{'' if part else new}", []
