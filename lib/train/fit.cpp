@@ -163,7 +163,7 @@ class Fit {
           "the interrupted epoch has ", c_.batches_per_epoch, " batches, but these data have ",
           batches_, "; finish with the same data and the same batch, or without `finish`");
     } else {
-      c_.batch_in_epoch = c_.loss_sum = c_.samples = 0;
+      c_.begin_epoch();
       if (c_.gathered != 0) HG_TRY(b_.drop_gradients());
       c_.first_epoch = done;
       c_.first_update = static_cast<double>(b_.updates);

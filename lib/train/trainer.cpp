@@ -191,12 +191,12 @@ Status Trainer::Body::set_rates() {
   const bool by_epoch = s.by_epoch || s.kind == Schedule::Kind::plateau;
   const double tick = by_epoch ? counters.epochs - counters.first_epoch
                                : static_cast<double>(updates) - counters.first_update;
+  const double most =
+      step.dtype == f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
   for (size_t i = 0; i < rates.size(); ++i) {
     double rate = learning_rate(s, step.rates[i] * lr_factor, static_cast<int64_t>(tick));
     if (s.kind == Schedule::Kind::plateau && counters.plateau_drops > 0)
       rate = std::max(rate * std::pow(s.gamma, counters.plateau_drops), s.min_lr);
-    const double most =
-        step.dtype == f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
     HG_CHECK(std::abs(rate) <= most, "the learning rate of this step would be ", rate,
              ", which is not a finite ", step.dtype, ": see the rate and the schedule's numbers");
     rates[i] = rate;
@@ -275,7 +275,7 @@ void Trainer::Body::after_epoch(double loss) {
 void Trainer::end_epoch(double loss) {
   Counters& c = body_->counters;
   c.epochs += 1;
-  c.batch_in_epoch = c.loss_sum = c.samples = 0;
+  c.begin_epoch();
   body_->after_epoch(loss);
 }
 

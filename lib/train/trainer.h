@@ -28,6 +28,8 @@ struct Counters {
   // The rate that set_lr() set, if any, and the options' rate that it replaces.
   double set_lr = std::numeric_limits<double>::quiet_NaN(), options_lr = 0;
   double batches_per_epoch = 0;  // of the current epoch; 0: not known
+
+  void begin_epoch() { batch_in_epoch = loss_sum = samples = 0; }
 };
 inline constexpr int kCounterCount = sizeof(Counters) / sizeof(double);
 
@@ -69,7 +71,7 @@ struct Trainer::Body {
   // Sets the rates of the next update.
   Status set_rates();
   void after_epoch(double loss);  // the plateau schedule
-  Status drop_gradients();        // those that wait for the next update
+  Status drop_gradients();        // gathered for the next update
   // The model with the current weights, borrowed from the session. Valid until its next run.
   Result<Graph> with_present_weights(const Graph& graph);
   Status diagnose(std::span<const ConstTensor> inputs, std::span<const ConstTensor> targets,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What earlier training left out, or what a graph reads twice: parameters that are thawed later,
-// tied parameters of several names, layers that run twice in a step, and batches that are dropped.
+// tied parameters of several names, layers that run twice in a step, batches that are dropped, and
+// steps whose rate is not finite.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -197,6 +199,27 @@ TEST(LeftOut, ADroppedBatchChangesNoBuffer) {
   EXPECT_FALSE(trainer.step(data.inputs, data.targets).ok());
   EXPECT_EQ(values<int64_t>(trainer, "seen")[0], 1);
   EXPECT_EQ(values<bool>(trainer, "turn")[0], true);
+}
+
+// -- Steps whose rate is not finite ---------------------------------------------------------------
+
+TEST(LeftOut, RatesThatAreNotFiniteChangeNothing) {
+  const Data data;
+  TrainOptions options;
+  options.rules = {{.pattern = "b.*", .lr = std::numeric_limits<double>::infinity()}};
+  const Result<Trainer> refused = Trainer::create(two_layers(), options);
+  EXPECT_NE(refused.status().message().find("must be finite"), std::string::npos);
+  options.rules = {};
+  options.schedule = {.kind = Schedule::Kind::one_cycle, .total = 10, .div_factor = 0};
+  for (const double rate : {options.optimizer.lr, 1e39, std::nan("")}) {
+    Trainer trainer = must(Trainer::create(two_layers(), options));
+    if (rate != options.optimizer.lr) trainer.set_lr(rate);
+    const std::vector<float> a = values(trainer, "a.weight"), b = values(trainer, "b.weight");
+    const Status status = trainer.step(data.inputs, data.targets).status();
+    EXPECT_NE(status.message().find("learning rate of this step"), std::string::npos) << rate;
+    EXPECT_EQ(values(trainer, "a.weight"), a) << rate;
+    EXPECT_EQ(values(trainer, "b.weight"), b) << rate;
+  }
 }
 
 }  // namespace

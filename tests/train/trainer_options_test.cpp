@@ -349,24 +349,6 @@ TEST(TrainOptions, SetLrKeepsTheProportionsOfRules) {
   }
 }
 
-TEST(TrainOptions, RatesThatAreNotFiniteChangeNothing) {
-  const Data data;
-  TrainOptions options = plain();
-  options.rules = {{.pattern = "conv2.*", .lr = std::numeric_limits<double>::infinity()}};
-  const Result<Trainer> refused = Trainer::create(images_network(), options);
-  EXPECT_NE(refused.status().message().find("must be finite"), std::string::npos);
-  options = plain();
-  options.schedule = {.kind = Schedule::Kind::one_cycle, .total = 10, .div_factor = 0};
-  for (const double rate : {kLr, 1e39, std::nan("")}) {
-    Trainer trainer = make(options);
-    if (rate != kLr) trainer.set_lr(rate);
-    const auto before = parameters(trainer);
-    const Status status = take_step(trainer, data, options).status();
-    EXPECT_NE(status.message().find("learning rate of this step"), std::string::npos) << rate;
-    EXPECT_EQ(parameters(trainer), before) << rate;
-  }
-}
-
 TEST(TrainOptions, ARuleThatDoesNotSpeakOfFrozenLeavesItAsItIs) {
   TrainOptions options = plain();
   options.rules = {{.pattern = "conv1.*", .frozen = true},

@@ -26,7 +26,7 @@ class CommandLine {
     Option& is_between(double low, double high);
     Option& is_one_of(std::vector<std::string> words);
     Option& is_list(int count = 0);  // comma-separated values; 0: one or more
-    // `take` is called for each time the option is given, in the order of the command line.
+    // Calls `take` each time the option is given, in the order of the command line.
     Option& is_taken_in_order();
     Option& excludes(Option other);
     Option& needs(Option other);

@@ -10,9 +10,9 @@
 
 namespace hg::convert::gguf {
 
-// Returns the ids in order, without repeats: first those that the file names (eos, eot, eom), then
-// those whose texts are known to end answers. Most files name only one of theirs. The set is that
-// of llama.cpp.
+// Returns the ids without repeats: first the ids that the file states (eos, eot, eom), of which
+// most files state only one, then tokens whose texts are known to end answers. llama.cpp has the
+// same set.
 //
 // `named` returns the id of a key, such as "eos", if the file has it. `id_of` returns the id of a
 // text, if it is a token.

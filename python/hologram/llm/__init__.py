@@ -56,11 +56,12 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
     path = path_of(path)
     if not path or os.path.isdir(path):
         raise ValueError(f"'{path}' is no path of a file to write")
-    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+    place = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(place):
         raise NotFoundError(f"{path}: there is no folder {os.path.dirname(path)}")
     if isinstance(folder_or_model, (str, os.PathLike)) and os.path.isdir(folder_or_model):
         refuse_overwriting(path, [file.path for file in os.scandir(folder_or_model) if not file.name.endswith(".hgm")])
-    with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path)), prefix=".hologram-") as work:
+    with tempfile.TemporaryDirectory(dir=place, prefix=".hologram-") as work:
         wrong, forms = None, [""]
         while forms:
             form, captured = forms.pop(0), None

@@ -18,7 +18,7 @@ def refuse_adapter(folder):
 
 
 class Checkpoint:
-    """The tensors of a folder's safetensors files: of those that transformers reads."""
+    """The tensors of the safetensors files that transformers reads from a folder."""
 
     def __init__(self, torch, folder):
         from safetensors import SafetensorError, safe_open

@@ -18,7 +18,7 @@ _BEAMS = {"length_penalty": 1.0, "early_stopping": False}
 
 
 def settings_warnings(module):
-    """A sentence for the settings that are options of a generator, and one for those that it cannot apply."""
+    """Warnings: one names the settings that generators have as options, the other the settings that they cannot apply."""
     config = getattr(module, "generation_config", None)
     if config is None:
         return []

@@ -168,14 +168,13 @@ def parted(bin, work):
     parts = container.split(metadata, tensors, 3)
     paths = [work / f"part-{i + 1:05}-of-00003.gguf" for i in range(3)]
 
-    def attempt(options=(), first=paths[0], out=out, **changes):
+    def attempt(options=(), first=paths[0], **changes):
         for path, data in zip(paths, parts):
             path.write_bytes(data)
         for name, data in changes.items():
             path = paths[int(name[-1])]
             path.write_bytes(data) if data else path.unlink()
-        if out.suffix == ".hgm":
-            out.unlink(missing_ok=True)
+        out.unlink(missing_ok=True)
         return run(bin / "hg-convert", first, "-o", out, *options)
 
     for options in (), ("--sandbox",):
@@ -183,7 +182,8 @@ def parted(bin, work):
         if options and done.returncode == 1:
             continue  # the system has no sandbox
         yield done.stderr.strip() if done.returncode else "" if (outputs(bin, work, feeds)["logits"] == whole).all() else "other logits"
-    done = attempt(out=paths[1])
+    attempt()
+    done = run(bin / "hg-convert", paths[0], "-o", paths[1])
     yield "" if done.returncode == 1 and paths[1].read_bytes() == parts[1] else f"the output may be a part: {done.stderr.strip()}"
     shutil.copy(paths[0], work / "model.gguf")
     last = container.container({"split.no": 2, "split.count": 3}, {"blk.0.attn_norm.weight": tensors["blk.0.attn_norm.weight"]})

@@ -20,8 +20,8 @@ Result<Tokenizer> tokenizer_of(const Model& model);
 Result<ChatTemplate> chat_template_of(const Model& model);
 
 // Returns options with bos_token and eos_token of tokenizer_config.json; empty if the model has
-// none. The variables are the tokens unk, sep, pad, cls and mask that the file names. Fails with
-// corrupt_model for other values than texts.
+// none. The variables are unk_token, sep_token, pad_token, cls_token and mask_token, as far as the
+// file has them. Fails with corrupt_model for other values than texts.
 Result<ChatOptions> chat_options_of(const Model& model);
 
 // Returns the ids that end a sequence: eos_token_id of generation_config.json, which is a number, a
